@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use profiler::counter;
 
 use crate::emulator::{Program, TELLS_STARTS};
-use crate::profiling::{ArmSymbols, in_memory, path, refuses};
+use crate::profiling::{ArmSymbols, path, refuses};
 use crate::program;
 use crate::task::Task;
 
@@ -49,7 +49,7 @@ fn add_plugin(places: &[(&'static str, u64)], qemu: &mut Command) -> Result<File
             "this build of bakeoff has no counter (build it where rustc has x86_64-unknown-linux-gnu)"
         );
     };
-    let library = in_memory("bakeoff-counter", library)?;
+    let library = program::in_memory_with("bakeoff-counter", library)?;
     let out = program::in_memory("bakeoff-counts")?;
     let mut load = format!("file={},out={}", path(&library), path(&out));
     for (name, place) in places {

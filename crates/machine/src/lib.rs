@@ -51,5 +51,5 @@ mod modules;
 mod pinning;
 mod process_guest;
 pub mod profiling;
-mod program;
+pub mod program;
 mod topology;

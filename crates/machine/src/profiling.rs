@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -294,8 +294,7 @@ pub(crate) fn refuses(
     qemu.args(["-machine", "none", "-display", "none", "-nodefaults", "-S"]);
     qemu.args(["-monitor", "stdio"]);
     add(&mut qemu)?;
-    let mut quit = in_memory("bakeoff-quit", b"quit\n")?;
-    quit.seek(SeekFrom::Start(0))?;
+    let quit = program::in_memory_with("bakeoff-quit", b"quit\n")?;
     match program::run_fed(PATIENCE, &mut qemu, quit, task) {
         Ok(_) => Ok(None),
         Err(why) if task.is_stopped() => Err(why),
@@ -324,8 +323,8 @@ fn add_plugin(kernel: &KernelSymbols, hardware: &Hardware, qemu: &mut Command) -
         );
     };
     let setup = plugin::setup(kernel, hardware.memory_bytes, hardware.ns_per_instruction);
-    let library = in_memory("bakeoff-plugin", &library)?;
-    let setup = in_memory("bakeoff-setup", &setup)?;
+    let library = program::in_memory_with("bakeoff-plugin", &library)?;
+    let setup = program::in_memory_with("bakeoff-setup", &setup)?;
     let out = program::in_memory("bakeoff-profile")?;
     let load = format!(
         "file={},setup={},out={}",
@@ -360,12 +359,6 @@ pub(crate) fn read(mut written: &File) -> Result<Vec<u8>> {
     written.seek(SeekFrom::Start(0))?;
     written.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-pub(crate) fn in_memory(name: &str, body: &[u8]) -> Result<File> {
-    let mut file = program::in_memory(name)?;
-    file.write_all(body)?;
-    Ok(file)
 }
 
 /// The symbols of a kernel; read from its image once.

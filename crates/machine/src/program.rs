@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -33,7 +33,10 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 }
 
 /// A command of a required program; `package` is the Debian package that contains it.
-pub(crate) fn command(name: &str, package: &str) -> Result<Command> {
+///
+/// # Errors
+/// It is not installed; the error names the package.
+pub fn command(name: &str, package: &str) -> Result<Command> {
     match find(name) {
         Some(path) => Ok(Command::new(path)),
         None => bail!("program not found: {name} (install the Debian package {package})"),
@@ -232,6 +235,17 @@ pub(crate) fn in_memory(name: &str) -> Result<File> {
     let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)
         .context("cannot make a file in memory")?;
     Ok(File::from(fd))
+}
+
+/// A file in memory with this content, to be read from its beginning.
+///
+/// # Errors
+/// The kernel has no memory for it.
+pub fn in_memory_with(name: &str, body: &[u8]) -> Result<File> {
+    let mut file = in_memory(name)?;
+    file.write_all(body)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// A file in memory for a program's output: unlike a pipe, it cannot fill up.

@@ -30,6 +30,19 @@ impl fmt::Display for Interrupted {
 
 impl Error for Interrupted {}
 
+impl Interrupted {
+    /// Fails if the work was asked to stop.
+    ///
+    /// # Errors
+    /// The flag is set.
+    pub fn check(stop: &AtomicBool) -> Result<(), Self> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Self);
+        }
+        Ok(())
+    }
+}
+
 /// How a piece of work reports progress, and how to stop it.
 #[derive(Clone, Copy)]
 pub struct Task<'t> {
@@ -75,9 +88,6 @@ impl Task<'_> {
 
     /// Fails if the work was asked to stop.
     pub fn go_on(self) -> Result<()> {
-        if self.is_stopped() {
-            return Err(Interrupted.into());
-        }
-        Ok(())
+        Ok(Interrupted::check(self.stop)?)
     }
 }

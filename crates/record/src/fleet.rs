@@ -39,7 +39,7 @@ const MOST_VALUES: usize = 1 << 17;
 pub const FLEET: &str = "fleet.json";
 
 /// Name of the file with the node of a block.
-const NODE: &str = "node.json";
+pub(crate) const NODE: &str = "node.json";
 
 /// The content of `fleet.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

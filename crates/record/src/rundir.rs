@@ -40,6 +40,7 @@ use crate::counters::Counters;
 use crate::defect::DefectLog;
 use crate::disturbances::{BegunDisturbance, read_begun};
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
+use crate::fleet::{FLEET, NODE};
 use crate::hash::sha256;
 use crate::journal;
 use crate::journal::CloseReason;
@@ -355,6 +356,46 @@ pub const ACCEPTED: &str = "accepted.json";
 
 /// File of the A/A runs that the machine had when the run began.
 pub const A_A: &str = "a-a.json";
+
+/// Directories of a run.
+pub const FOLDERS: [&str; 4] = ["trials", "profiled", "models", "blocks"];
+
+/// Files of a run, and of the trials, blocks and models in it; `docs/reference/run-directory.md` describes them.
+const RECORDS: [&str; 22] = [
+    A_A,
+    ACCEPTED,
+    "clients.log",
+    "console.log",
+    "counters.jsonl",
+    DEFECTS,
+    DISTURBANCES,
+    "facts.json",
+    FLEET,
+    journal::JOURNAL,
+    "kvm.log",
+    MODELS,
+    NODE,
+    "plan.toml",
+    PROFILE,
+    "report.html",
+    "report.md",
+    "samples.jsonl",
+    SECONDS,
+    "trial.json",
+    "verdict.json",
+    WHY,
+];
+
+/// Whether a run has files of this name.
+pub fn is_record(name: &str) -> bool {
+    let is_of_cluster = name.ends_with(".failures.jsonl") || name.starts_with("slurm-");
+    RECORDS.contains(&name) || is_of_cluster
+}
+
+/// Whether a file of this name is held by a process that works on a run or a block, and is empty.
+pub fn is_lock(name: &str) -> bool {
+    name == "lock" || Path::new(name).extension().is_some_and(|end| end == "lock")
+}
 
 /// How long to wait for another process to release a run's lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -98,7 +98,7 @@ pub fn manifest(run: &Tree, files: &[RunFile], stop: &AtomicBool) -> Result<Stri
     }
     let mut text = String::new();
     for RunFile { name, content } in files {
-        check_stop(stop)?;
+        Interrupted::check(stop)?;
         check_name(name).with_context(|| run.path().join(name).display().to_string())?;
         let digest = match content {
             Content::Made(body) => sha256(body),
@@ -195,9 +195,7 @@ fn write_tar(
         append(to, name, body.len() as u64, &mut { body })?;
     }
     for RunFile { name, content } in files {
-        if stop.load(Ordering::Relaxed) {
-            return Err(io::Error::other(Interrupted));
-        }
+        Interrupted::check(stop).map_err(io::Error::other)?;
         let place = format!("{RUN}/{name}");
         match content {
             Content::Made(body) => append(to, &place, body.len() as u64, &mut body.as_slice())?,
@@ -256,14 +254,16 @@ fn check_name(name: &str) -> Result<()> {
 
 /// Whether a file ends as a bundle does.
 pub fn ends_as_bundle(path: &Path) -> bool {
-    let read = || -> io::Result<[u8; TRAILER.len()]> {
-        let mut file = file::open(path)?;
-        file.seek(SeekFrom::End(-TRAILER_BYTES.cast_signed()))?;
-        let mut mark = [0; TRAILER.len()];
-        file.read_exact(&mut mark)?;
-        Ok(mark)
-    };
-    read().is_ok_and(|mark| mark == TRAILER)
+    let trailer = file::open(path).and_then(|mut file| read_trailer(&mut file));
+    trailer.is_ok_and(|trailer| trailer.starts_with(&TRAILER))
+}
+
+/// The last bytes of a file.
+fn read_trailer(file: &mut File) -> io::Result<[u8; TRAILER_BYTES as usize]> {
+    let mut trailer = [0; TRAILER_BYTES as usize];
+    file.seek(SeekFrom::End(-TRAILER_BYTES.cast_signed()))?;
+    file.read_exact(&mut trailer)?;
+    Ok(trailer)
 }
 
 /// Reads a bundle's cover, and unpacks the run's files into `to`.
@@ -316,9 +316,7 @@ fn checked_length(file: &mut File) -> Result<u64> {
             show_bytes(all)
         );
     };
-    let mut trailer = [0; TRAILER_BYTES as usize];
-    file.seek(SeekFrom::Start(bytes))?;
-    file.read_exact(&mut trailer)?;
+    let trailer = read_trailer(file)?;
     let (mark, digest) = trailer.split_at(TRAILER.len());
     if mark != TRAILER {
         let version = TRAILER.len() - 1;
@@ -333,7 +331,7 @@ fn checked_length(file: &mut File) -> Result<u64> {
     }
     file.rewind()?;
     if sha256_of(&mut file.take(bytes))? != hex(digest) {
-        return Err(damaged("its SHA-256 is another than the one at its end"));
+        return Err(damaged("its SHA-256 differs from the one at its end"));
     }
     Ok(bytes)
 }
@@ -449,7 +447,7 @@ fn read_files(
     let mut rest = MOST_BYTES;
     let mut last = "";
     for line in manifest.split_inclusive('\n') {
-        check_stop(stop)?;
+        Interrupted::check(stop)?;
         let (digest, name) = manifest_line(line)
             .ok_or_else(|| damaged(&format!("a line of {MANIFEST} is not one of sha256sum")))?;
         check_name(name).map_err(|why| damaged(&why.to_string()))?;
@@ -460,12 +458,7 @@ fn read_files(
         }
         last = name;
         let entry = next_header(tar)?;
-        if entry
-            .name
-            .strip_prefix(RUN)
-            .and_then(|name| name.strip_prefix('/'))
-            != Some(name)
-        {
+        if below_run(&entry.name) != Some(name) {
             return Err(damaged(&format!(
                 "{:?} is not the next file of {MANIFEST}",
                 entry.name
@@ -491,7 +484,7 @@ fn read_files(
         })?;
         if hex(&hashed.hasher.finalize()) != digest {
             return Err(anyhow!(
-                "changed: {name} is another file than the one in {MANIFEST} (do not trust this bundle)"
+                "changed: {name} differs from {MANIFEST} (do not trust this bundle)"
             ));
         }
     }
@@ -510,20 +503,16 @@ fn manifest_line(line: &str) -> Option<(&str, &str)> {
     let (digest, name) = line.strip_suffix('\n')?.split_once("  ")?;
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let is_digest = digest.len() == 64 && digest.bytes().all(is_digit);
-    let name = name.strip_prefix(RUN)?.strip_prefix('/')?;
-    is_digest.then_some((digest, name))
+    is_digest.then_some((digest, below_run(name)?))
+}
+
+fn below_run(name: &str) -> Option<&str> {
+    name.strip_prefix(RUN)?.strip_prefix('/')
 }
 
 fn create(tree: &Tree, name: &str) -> io::Result<File> {
     if let Some((dir, _)) = name.rsplit_once('/') {
-        let mut path = String::new();
-        for part in dir.split('/') {
-            path.push_str(part);
-            if !tree.has_dir(&path) {
-                tree.make_dir(&path)?;
-            }
-            path.push('/');
-        }
+        tree.make_dir(dir)?;
     }
     tree.create(name)
 }
@@ -546,13 +535,6 @@ impl Write for HashedFile {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn check_stop(stop: &AtomicBool) -> Result<()> {
-    if stop.load(Ordering::Relaxed) {
-        return Err(Interrupted.into());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,13 +3,11 @@
 //! OpenSSH knows keys in files, agents and security tokens, and files of allowed signers with dates of expiry. The
 //! namespace keeps signatures for other purposes apart.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Seek as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result, anyhow, bail};
-use base::process;
+use machine::program;
 
 /// Namespace of the signatures.
 const NAMESPACE: &str = "bakeoff";
@@ -28,7 +26,7 @@ pub struct Signer {
 /// # Errors
 /// The key cannot be read or used.
 pub fn sign(key: &Path, statement: &[u8]) -> Result<Vec<u8>> {
-    let mut command = ssh_keygen("sign");
+    let mut command = ssh_keygen("sign")?;
     command.arg("-f").arg(key).args(["-n", NAMESPACE]);
     let output = run(&mut command, statement)?;
     if !output.status.success() || output.stdout.is_empty() {
@@ -61,7 +59,7 @@ pub fn check(
         file.as_os_str(),
     ];
     let Some(signers) = signers else {
-        let output = run(ssh_keygen("check-novalidate").args(signed), statement)?;
+        let output = run(ssh_keygen("check-novalidate")?.args(signed), statement)?;
         return signer(None, &output).ok_or_else(|| {
             anyhow!(
                 "wrong signature: {} (do not trust this bundle)",
@@ -69,14 +67,14 @@ pub fn check(
             )
         });
     };
-    let mut command = ssh_keygen("find-principals");
+    let mut command = ssh_keygen("find-principals")?;
     command.arg("-s").arg(&file).arg("-f").arg(signers);
     let found = run(&mut command, statement)?;
     let names = String::from_utf8_lossy(&found.stdout);
     // A key can have several names, and a name may be for other purposes than this one.
     let mut refused = found.clone();
     for name in names.lines().filter(|_| found.status.success()) {
-        let mut command = ssh_keygen("verify");
+        let mut command = ssh_keygen("verify")?;
         command
             .arg("-f")
             .arg(signers)
@@ -95,10 +93,11 @@ pub fn check(
     )
 }
 
-fn ssh_keygen(action: &str) -> Command {
-    let mut command = Command::new("ssh-keygen");
+/// It stays in this process's session, because it asks for a passphrase on the terminal.
+fn ssh_keygen(action: &str) -> Result<Command> {
+    let mut command = program::command("ssh-keygen", "openssh-client")?;
     command.args(["-Y", action]);
-    command
+    Ok(command)
 }
 
 /// The key in `Good "bakeoff" signature for NAME with ED25519 key SHA256:...`.
@@ -122,26 +121,6 @@ fn reason(output: &Output) -> String {
 
 /// Runs a command that reads `input`.
 fn run(command: &mut Command, input: &[u8]) -> Result<Output> {
-    let output = memory_file(input).and_then(|file| {
-        command
-            .stdin(file)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        process::bind(command);
-        command.output()
-    });
-    match output {
-        Err(why) if why.kind() == ErrorKind::NotFound => {
-            bail!("program not found: ssh-keygen (install the Debian package openssh-client)")
-        }
-        output => output.context("cannot run ssh-keygen"),
-    }
-}
-
-fn memory_file(body: &[u8]) -> io::Result<File> {
-    let flags = rustix::fs::MemfdFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::memfd_create("statement", flags)?);
-    file.write_all(body)?;
-    file.rewind()?;
-    Ok(file)
+    command.stdin(program::in_memory_with("statement", input)?);
+    command.output().context("cannot run ssh-keygen")
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use record::hash::sha256;
 use record::rundir::Run;
-use record::verdict::{Conclusion, Judgement, Verdict};
+use record::verdict::{Conclusion, Headline, Judgement, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::archive::{Cover, MANIFEST};
@@ -111,20 +111,17 @@ impl Grade {
 impl Statement {
     /// The statement on a run.
     pub fn of(run: &Run, judgement: &Judgement, manifest: &str) -> Self {
-        let mut configuration = Vec::new();
-        for (name, digest) in &run.opening.inputs {
-            configuration.push(Resource::new(name, digest));
-        }
+        let inputs = run.opening.inputs.iter();
+        let configuration = inputs.map(|(name, digest)| Resource::new(name, digest));
+        let configuration = configuration.collect();
         let tests = |grade| -> Vec<String> {
             let headlines = judgement.headlines.iter();
             let graded = headlines.filter(|headline| Grade::of(&headline.conclusion) == grade);
-            let word = |conclusion: &Conclusion| conclusion.word();
-            graded
-                .map(|headline| {
-                    let (workload, arm) = (&headline.workload, &headline.arm);
-                    format!("{workload}: {arm}: {}", word(&headline.conclusion))
-                })
-                .collect()
+            let line = |headline: &Headline| {
+                let word = headline.conclusion.word();
+                format!("{}: {}: {word}", headline.workload, headline.arm)
+            };
+            graded.map(line).collect()
         };
         let [passed_tests, warned_tests, failed_tests] =
             [Grade::Passed, Grade::Warned, Grade::Failed].map(tests);
@@ -188,9 +185,7 @@ impl Statement {
             bail!("statement.json is no test result of in-toto (bakeoff bundle makes one)");
         }
         if statement.subject != expected {
-            bail!(
-                "changed: {MANIFEST} is another file than the one in statement.json (do not trust this bundle)"
-            );
+            bail!("changed: {MANIFEST} differs from statement.json (do not trust this bundle)");
         }
         let predicate = &statement.predicate;
         let tests = [

@@ -132,35 +132,6 @@ fn check_out(out: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Files of a run, and of the trials, blocks and models in it (docs/reference/run-directory.md).
-const KNOWN: [&str; 22] = [
-    "a-a.json",
-    "accepted.json",
-    "clients.log",
-    "console.log",
-    "counters.jsonl",
-    "defects.jsonl",
-    "disturbances.jsonl",
-    "facts.json",
-    "fleet.json",
-    "journal.jsonl",
-    "kvm.log",
-    "models.json",
-    "node.json",
-    "plan.toml",
-    "profile.zst",
-    "report.html",
-    "report.md",
-    "samples.jsonl",
-    "seconds.jsonl",
-    "trial.json",
-    "verdict.json",
-    "why.json",
-];
-
-/// Directories of a run.
-const FOLDERS: [&str; 4] = ["trials", "profiled", "models", "blocks"];
-
 /// The files of a run, sorted by name. What no run has is left out, and reports are those of `made`.
 fn run_files(tree: &Tree, made: Vec<(&'static str, Vec<u8>)>) -> Result<Vec<RunFile>> {
     let mut names = Vec::new();
@@ -192,15 +163,12 @@ fn list(tree: &Tree, below: &str, depth: usize, names: &mut Vec<String>) -> Resu
         } else {
             format!("{below}/{name}")
         };
-        let is_folder = !below.is_empty() || FOLDERS.contains(&name);
-        if name == "lock" {
-            continue;
-        }
-        if entry.kind.is_file() && KNOWN.contains(&name) {
+        let is_folder = !below.is_empty() || rundir::FOLDERS.contains(&name);
+        if entry.kind.is_file() && rundir::is_record(name) {
             names.push(path);
         } else if entry.kind.is_dir() && is_folder && depth > 0 {
             list(tree, &path, depth - 1, names)?;
-        } else {
+        } else if !rundir::is_lock(name) {
             out::error_line(&format!("left out, because no run has such a file: {path}"));
         }
     }
@@ -233,14 +201,8 @@ pub(super) struct OpenBundle {
     path: PathBuf,
     unpacked: Staging,
     statement: Statement,
+    manifest: String,
     signer: Option<Signer>,
-    files: usize,
-    sha256: String,
-}
-
-/// Whether a path of the command line means a bundle.
-pub(super) fn is_bundle(path: &Path) -> bool {
-    path.is_file()
 }
 
 impl OpenBundle {
@@ -252,9 +214,6 @@ impl OpenBundle {
         let unpacked = cache.staging(bytes)?;
         let run = unpacked.tree().make_dir(archive::RUN)?;
         let cover = archive::unpack(path, &run, &stop)?;
-        unpacked
-            .tree()
-            .replace(archive::MANIFEST, cover.manifest.as_bytes())?;
         let named = || format!("bundle {}", path.display());
         let statement = Statement::read(&cover).with_context(named)?;
         let signer = match (&cover.signature, signers) {
@@ -273,9 +232,8 @@ impl OpenBundle {
             path: path.into(),
             unpacked,
             statement,
+            manifest: cover.manifest,
             signer,
-            files: cover.manifest.lines().count(),
-            sha256: hash_file(path)?,
         })
     }
 
@@ -290,57 +248,47 @@ impl OpenBundle {
         name.strip_suffix(SUFFIX).unwrap_or(&name).into()
     }
 
-    /// Judges the run again, and refuses a bundle with another verdict.
+    /// Judges the run again, and refuses a bundle whose verdict, reports or statement the records do not give.
     pub(super) fn judge(&self) -> Result<Report> {
         let named = || format!("bundle {}", self.path.display());
-        let report = Report::read(&self.dir()).with_context(named)?;
-        let stored = Tree::at(&self.dir()).read(VERDICT, archive::MOST_BYTES);
-        let stored = stored.context("no verdict.json in it (bakeoff bundle RUN makes another)");
-        let stored = stored.with_context(named)?;
-        let again = report.verdict()?;
-        if stored != again {
-            bail!(
-                "bundle {}: judged again, the verdict is another one: {} (it was judged by build {}, and this is build {})",
-                self.path.display(),
-                first_difference(&stored, &again),
-                self.statement.predicate.bakeoff_build,
-                build_id::build()
-            );
+        self.judge_again().with_context(named)
+    }
+
+    fn judge_again(&self) -> Result<Report> {
+        let report = Report::read(&self.dir())?;
+        let stored = Tree::at(&self.dir());
+        for (name, body) in report.files()? {
+            // Other builds may write other pages.
+            if name != VERDICT && !self.is_of_this_build() {
+                continue;
+            }
+            let stored = stored.read(name, archive::MOST_BYTES);
+            let stored = stored.with_context(|| {
+                format!("no {name} in it that can be read (bakeoff bundle RUN makes another)")
+            })?;
+            if stored == body {
+                continue;
+            }
+            if name == VERDICT {
+                bail!(
+                    "judged again, the verdict is another one: {} (it was judged by build {}, and this is build {})",
+                    first_difference(&stored, &body),
+                    self.statement.predicate.bakeoff_build,
+                    build_id::build()
+                );
+            }
+            bail!("{name} is another one than the records give (do not trust this bundle)");
         }
-        let manifest = Tree::at(&self.unpacked.path);
-        let manifest = manifest.read_to_string(archive::MANIFEST, archive::MOST_BYTES)?;
-        let statement = Statement::of(&report.run, &report.judgement, &manifest);
+        let statement = Statement::of(&report.run, &report.judgement, &self.manifest);
         if !self.statement.agrees_with(&statement) {
-            bail!(
-                "bundle {}: statement.json says something else than the records (do not trust this bundle)",
-                self.path.display()
-            );
+            bail!("statement.json says something else than the records (do not trust this bundle)");
         }
-        self.compare_reports(&report)?;
         Ok(report)
     }
 
-    /// Whether this build made the bundle. Other builds may write other pages.
+    /// Whether this build made the bundle.
     fn is_of_this_build(&self) -> bool {
         self.statement.predicate.bakeoff_build == build_id::build()
-    }
-
-    /// Refuses pages that this build would not have written.
-    fn compare_reports(&self, report: &Report) -> Result<()> {
-        if !self.is_of_this_build() {
-            return Ok(());
-        }
-        for (name, body) in report.files()? {
-            let stored = Tree::at(&self.dir()).read(name, archive::MOST_BYTES);
-            if stored.is_ok_and(|stored| stored == body) {
-                continue;
-            }
-            bail!(
-                "bundle {}: {name} is another one than the records give (do not trust this bundle)",
-                self.path.display()
-            );
-        }
-        Ok(())
     }
 
     /// What was checked.
@@ -365,19 +313,23 @@ impl OpenBundle {
             format!(
                 "bundle: {}, {} files as in its manifest; judged again, the verdict is the same to the byte{pages}",
                 self.path.display(),
-                self.files
+                self.files()
             ),
             format!("bundle: {signed}"),
         ]
     }
 
     /// The same as JSON.
-    pub(super) fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Result<Value> {
         let signer = self.signer.as_ref();
-        json!({
-            "files": self.files, "sha256": self.sha256, "judged_by": self.statement.predicate.bakeoff_build,
+        Ok(json!({
+            "files": self.files(), "sha256": hash_file(&self.path)?, "judged_by": self.statement.predicate.bakeoff_build,
             "key": signer.map(|signer| &signer.key), "signer": signer.and_then(|signer| signer.name.as_ref()),
-        })
+        }))
+    }
+
+    fn files(&self) -> usize {
+        self.manifest.lines().count()
     }
 }
 

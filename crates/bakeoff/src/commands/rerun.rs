@@ -64,7 +64,7 @@ pub(super) fn rerun(args: &RerunArgs, json: bool) -> Result<End> {
     let rows = compare(before.judged(), after.judged());
     let outcome = overall(&rows);
     if json {
-        let line = json_lines::agreement(&bundle.json(), &dir, outcome, &rows);
+        let line = json_lines::agreement(&bundle.json()?, &dir, outcome, &rows);
         out::json(&line.to_string());
     } else {
         after.print();

@@ -363,31 +363,7 @@ pub(super) fn run_derived_plan(
     text: String,
     path: &Path,
 ) -> Result<Finish> {
-    let qemu = settings.sources.qemu.as_deref();
-    let (text, plan) = super::check_plan(settings.file, text, qemu)?;
-    let dir = RunDir::open(path, &text)?;
-    refuse_another_plan(dir.path(), &text)?;
-    let finish = execute(
-        settings,
-        &plan,
-        &text,
-        RunTarget {
-            dir: &dir,
-            extension: None,
-            remeasures_ceilings: false,
-            model: None,
-            check_opening: None,
-        },
-    );
-    // If all arms fail in the same way, the record shows it.
-    let finish = match finish {
-        Err(why) if why.is::<Repeated>() => Finish::Complete,
-        finish => finish?,
-    };
-    if finish == Finish::Complete {
-        written_report(&dir)?;
-    }
-    Ok(finish)
+    run_text(settings, text, path, None)
 }
 
 /// Runs or resumes a plan that another host ran, in the directory `path`, and writes its report. `check` refuses other inputs.
@@ -397,9 +373,22 @@ pub(super) fn repeat(
     path: &Path,
     check: CheckOpening<'_>,
 ) -> Result<Finish> {
+    let existed = path.exists();
+    let finish = run_text(settings, text, path, Some(check));
+    if finish.is_err() && !existed {
+        remove_unstarted(path)?;
+    }
+    finish
+}
+
+fn run_text(
+    settings: &RunSettings<'_>,
+    text: String,
+    path: &Path,
+    check_opening: Option<CheckOpening<'_>>,
+) -> Result<Finish> {
     let qemu = settings.sources.qemu.as_deref();
     let (text, plan) = super::check_plan(settings.file, text, qemu)?;
-    let existed = path.exists();
     let dir = RunDir::open(path, &text)?;
     refuse_another_plan(dir.path(), &text)?;
     let target = RunTarget {
@@ -407,16 +396,17 @@ pub(super) fn repeat(
         extension: None,
         remeasures_ceilings: false,
         model: None,
-        check_opening: Some(check),
+        check_opening,
     };
-    let finish = execute(settings, &plan, &text, target);
-    if finish.is_err() && !existed {
-        remove_unstarted(path)?;
-    }
-    if matches!(finish, Ok(Finish::Complete)) {
+    // If all arms fail in the same way, the record shows it.
+    let finish = match execute(settings, &plan, &text, target) {
+        Err(why) if why.is::<Repeated>() => Finish::Complete,
+        finish => finish?,
+    };
+    if finish == Finish::Complete {
         written_report(&dir)?;
     }
-    finish
+    Ok(finish)
 }
 
 /// Prepares a plan's machine, and runs or resumes the plan in its directory.

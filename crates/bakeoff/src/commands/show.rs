@@ -14,7 +14,7 @@ use record::live::Watched;
 use record::rundir;
 use record::rundir::RunDir;
 
-use super::bundle::{OpenBundle, is_bundle};
+use super::bundle::OpenBundle;
 use super::report::Report;
 use super::{End, gate, print_json, watch};
 use crate::cli::show::ShowArgs;
@@ -38,7 +38,7 @@ pub(super) fn show(args: &ShowArgs, json: bool) -> Result<End> {
     match &args.dirs[..] {
         [] if args.index.is_none() => show_run(&newest_run(Path::new(RUNS))?, args, json),
         [dir] if args.index.is_none() && rundir::is_run(dir) => show_run(dir, args, json),
-        [file] if args.index.is_none() && is_bundle(file) => show_bundle(file, args, json),
+        [file] if args.index.is_none() && file.is_file() => show_bundle(file, args, json),
         dirs => {
             refuse_options_of_a_run(args)?;
             index::index(dirs, args, json)
@@ -82,7 +82,7 @@ fn show_bundle(path: &Path, args: &ShowArgs, json: bool) -> Result<End> {
     match form(&report, args)? {
         _ if json => {
             let mut value = judge::report::json(&report.run, &report.judgement);
-            value["bundle"] = bundle.json();
+            value["bundle"] = bundle.json()?;
             print_json(&value)?;
         }
         Some(text) => {

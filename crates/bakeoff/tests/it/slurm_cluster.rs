@@ -130,6 +130,8 @@ pub(crate) fn start(mut command: Command, log: &Path) -> Child {
     command
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap());
+    // It ends with a test that fails.
+    base::process::bind(&mut command);
     command.stderr(log).spawn().unwrap()
 }
 

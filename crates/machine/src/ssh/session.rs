@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -43,9 +42,7 @@ impl Session {
 
     /// Runs a script for `/bin/sh` and returns its output.
     pub(crate) fn run(&self, script: &str, task: Task<'_>) -> Result<String> {
-        let mut input = program::in_memory("script")?;
-        input.write_all(script.as_bytes())?;
-        input.rewind()?;
+        let input = program::in_memory_with("script", script.as_bytes())?;
         self.feed("exec /bin/sh -s", input, SCRIPT_LIMIT, task)
     }
 

@@ -39,6 +39,7 @@ use crate::disturb::Disturber;
 use crate::env::{Environment, Failure, Report};
 use crate::facts;
 use crate::hardware_counters::{CounterSource, Counting, EVENTS, KernelCounters};
+use crate::hystart;
 use crate::injected_cost;
 use crate::mark;
 use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
@@ -91,10 +92,11 @@ pub fn perform(
 
     report(FromAgent::Phase(Phase::Starting));
     let mut services = start_all(&*workload, &context, &netns, &job.tuning, &cgroups, stop)?;
-    let scheduled_as_one = job.schedules_as_one
-        && job.part == Part::Whole
-        && !services.is_empty()
-        && cgroups.schedule_as_one()?;
+    let clients_beside_services = job.part == Part::Whole && !services.is_empty();
+    let scheduled_as_one =
+        clients_beside_services && job.schedules_as_one && cgroups.schedule_as_one()?;
+    let without_hystart =
+        clients_beside_services && job.disables_hystart && hystart::disable(hystart::SWITCH)?;
     preload::mapped_by(
         services
             .iter()
@@ -151,9 +153,13 @@ pub fn perform(
     figures.extend(report_profiles(job, &seen, recorder, &cpus, report));
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     facts.values.insert(fact::SETTLED.into(), idle.to_string());
-    if scheduled_as_one {
-        let key = fact::ONE_CPU_GROUP.into();
-        facts.values.insert(key, "yes".into());
+    for (key, is_so) in [
+        (fact::ONE_CPU_GROUP, scheduled_as_one),
+        (fact::NO_HYSTART, without_hystart),
+    ] {
+        if is_so {
+            facts.values.insert(key.into(), "yes".into());
+        }
     }
     let others = [driven.facts, scheduler_facts, disk_facts];
     facts.values.extend(others.into_iter().flatten());

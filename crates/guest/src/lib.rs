@@ -28,6 +28,7 @@ mod env;
 mod evidence;
 mod facts;
 pub mod hardware_counters;
+mod hystart;
 mod injected_cost;
 mod job;
 mod kernel_log;

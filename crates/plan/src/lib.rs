@@ -282,6 +282,16 @@ impl Plan {
     pub fn is_swapped(&self, block: u32) -> bool {
         !self.machine.swap.is_empty() && block.is_multiple_of(2)
     }
+
+    /// Whether guests with clients beside servers switch HyStart of TCP CUBIC off: unless an arm sets it, or a disturbance delays
+    /// packets as a wire would.
+    pub fn disables_hystart(&self) -> bool {
+        let sets_it = |arm: &Arm| arm.cmdline.contains("tcp_cubic.hystart");
+        let mut disturbances = self.disturbances.iter();
+        self.machine.kind == MachineKind::Qemu
+            && !self.arms.iter().any(sets_it)
+            && !disturbances.any(|planned| planned.kind.is_netem())
+    }
 }
 
 /// Checks a `[[workload]]` table; notes its mistakes and returns `None` if there are any.

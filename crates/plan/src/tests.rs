@@ -312,6 +312,19 @@ fn clients_that_are_programs_of_the_image_stay_in_the_guest() {
 }
 
 #[test]
+fn hystart_is_left_to_a_plan_that_sets_it_and_to_live_hosts() {
+    let disables = |from: &str, to: &str| {
+        let text = GOOD.replacen(from, to, 1);
+        assert!(from.is_empty() || text != GOOD);
+        read_good(&text).disables_hystart()
+    };
+    assert!(disables("", ""));
+    assert!(!disables("mitigations=off", "quiet tcp_cubic.hystart=1"));
+    let pinned = "[pinned]\ncmdline = \"tcp_cubic.hystart=0\"\n[machine]";
+    assert!(!disables("[machine]", pinned));
+}
+
+#[test]
 fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
     let check_line = |line: &str, want: &Expect| check(&[("cpus = 2", line)], want);
     check_line("cpu_model = \"EPYC,-avx2\"", &expect!["2 arms"]);

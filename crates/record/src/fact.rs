@@ -94,6 +94,9 @@ pub const SETTLED: &str = "agent:settled";
 /// Whether services and the clients beside them were scheduled as one group.
 pub const ONE_CPU_GROUP: &str = "agent:one-cpu-group";
 
+/// Whether HyStart of TCP CUBIC was switched off for clients beside services.
+pub const NO_HYSTART: &str = "agent:no-hystart";
+
 /// CPU model of the guest.
 pub const MACHINE_CPU: &str = "machine:cpu";
 

@@ -144,6 +144,8 @@ pub struct Job {
     pub accepts_busy_host: bool,
     /// Schedules the servers and the clients beside them as one group, so that scheduling by session does not separate them.
     pub schedules_as_one: bool,
+    /// Switches HyStart of TCP CUBIC off, because the clients beside the servers would mislead it.
+    pub disables_hystart: bool,
 }
 
 /// An agent's part of a job.

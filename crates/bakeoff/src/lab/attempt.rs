@@ -435,6 +435,7 @@ fn job(context: &AttemptContext<'_>, arm: &Arm, block: u32, workload: &WorkloadP
             && context.plan.disturbed_blocks == DisturbedBlocks::Keep,
         schedules_as_one: context.plan.machine.kind == MachineKind::Qemu
             && !context.plan.machine.parts_sessions,
+        disables_hystart: context.plan.disables_hystart(),
     }
 }
 

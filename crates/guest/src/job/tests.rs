@@ -66,6 +66,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         one_fewer: false,
         accepts_busy_host: false,
         schedules_as_one: false,
+        disables_hystart: false,
         servers: Vec::new(),
     }
 }

@@ -71,6 +71,16 @@ fn check_with(good: &str, disturb: &str, want: &Expect) {
 }
 
 #[test]
+fn hystart_stays_where_packets_are_delayed() {
+    let disables = |kind: &str| {
+        let table = format!("[[disturb]]\nkind = {kind}\nat = \"8s\"\nfor = \"1s\"\n");
+        plan(GOOD, &table).unwrap().disables_hystart()
+    };
+    assert!(!disables("\"delay\"\ndelay = \"50ms\""));
+    assert!(disables("\"link-down\""));
+}
+
+#[test]
 fn every_kind_is_read() {
     let all = [
         "kind = \"loss\"\nshare = \"2%\"\nat = \"3s\"\nfor = \"5s\"",

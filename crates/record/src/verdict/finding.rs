@@ -256,6 +256,8 @@ pub enum Kind {
     },
     /// An arm sets autogroup, which has no effect where clients and servers are scheduled as one group.
     AutogroupWithoutEffect,
+    /// TCP CUBIC had no HyStart, because clients were beside the servers.
+    NoHystart,
     /// The clients run on the guests' host, outside them.
     ClientsOnHost,
     /// The clients run in a guest of their own.

@@ -584,7 +584,16 @@ impl<'r> Finder<'r> {
         if shares_cpus && let Some(kind) = uneven_autogroup(self.run, weighed) {
             self.add("", "", kind);
         }
+        if has_fact(self.run, fact::NO_HYSTART) {
+            self.add("", "", Kind::NoHystart);
+        }
     }
+}
+
+/// Whether the agent recorded this fact in any trial.
+fn has_fact(run: &Run, name: &str) -> bool {
+    let mut facts = run.facts.iter().flatten();
+    facts.any(|facts| facts.values.contains_key(name))
 }
 
 fn names<'a>(arms: impl IntoIterator<Item = &'a Arm>) -> Vec<String> {
@@ -733,8 +742,7 @@ fn cpus_of(run: &Run, arm: &Arm) -> Option<u32> {
 /// Whether kernels differ in autogroup, which divides shared CPUs between clients and servers. A plan that sets it for an arm asks for
 /// the difference.
 fn uneven_autogroup(run: &Run, weighed: &Weighed) -> Option<Kind> {
-    let mut facts = run.facts.iter().flatten();
-    let is_one_group = facts.any(|facts| facts.values.contains_key(fact::ONE_CPU_GROUP));
+    let is_one_group = has_fact(run, fact::ONE_CPU_GROUP);
     let is_set = run
         .plan
         .arms

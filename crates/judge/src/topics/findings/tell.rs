@@ -264,6 +264,11 @@ pub fn text(judgement: &Judgement, finding: &Finding) -> String {
              (write clients_apart = \"session\" in [machine] to let sessions part them)"
                 .into()
         }
+        Kind::NoHystart => {
+            "TCP CUBIC runs without HyStart, because round trips to clients beside the server include the wait for its CPU \
+             (write cmdline = \"tcp_cubic.hystart=1\" in [pinned] to keep it)"
+                .into()
+        }
         Kind::ClientsOnHost => {
             "the clients run on the guests' host, outside them (figures include a virtual network card and the host's network \
              stack, and no wire)"

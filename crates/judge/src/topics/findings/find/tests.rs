@@ -478,6 +478,21 @@ fn a_default_that_parts_the_cpu_between_clients_and_server_is_told_where_they_sh
 }
 
 #[test]
+fn a_guest_without_hystart_is_told() {
+    let mut facts = Facts::default();
+    facts.values.insert(fact::NO_HYSTART.into(), "yes".into());
+    let run = RunBuilder::new()
+        .with(|run| run.plan.design.min_blocks = 1)
+        .observed_pair(1, [facts.clone(), facts]);
+    check(
+        run,
+        &expect![[r#"
+            ClientsInGuest
+            NoHystart"#]],
+    );
+}
+
+#[test]
 fn counted_instructions_are_explained_and_uncharged_strings_told_first() {
     let old = whole().with(|run| run.opening.ns_per_instruction = Some(2));
     check(

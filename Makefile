@@ -1,8 +1,8 @@
 # New users need two commands: `make demo` and `make test`.
-BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
+BAKEOFF = target/$(shell rustc --print host-tuple)/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build form test test-units test-program test-host each-machine other-release test-all check packages licences release release-test reproducible bench-load verdict-calibration bisect-calibration clean
+.PHONY: demo build form test test-units test-program test-host each-machine other-release cross-arm64 test-arm64 test-all check packages licences release release-test reproducible bench-load verdict-calibration bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -49,6 +49,14 @@ each-machine:
 other-release:
 	@tools/packages run test kernel
 	tools/other-release
+
+# This program for arm64, its unit tests under QEMU's emulation of programs, and a comparison of two arm64 kernels in guests.
+cross-arm64:
+	tools/cross arm64 build --release --bin bakeoff
+
+test-arm64: build cross-arm64
+	tools/cross arm64 test --workspace --lib
+	cargo test --workspace --test it -- --ignored other_architecture::
 
 # All tests at full size: every kind of guest, all faults of a box, simulated days, Monte Carlo. Takes hours; run it before a
 # release. Random tests have a new seed each time; SEED=7 make test-all repeats one.

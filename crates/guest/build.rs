@@ -15,13 +15,20 @@ const NAMES: [&str; 6] = [
     "fifo_smp",
 ];
 
-/// The archive of zstd, which Debian's libelf takes since 13.
-const ZSTD: &str = "/usr/lib/x86_64-linux-gnu/libzstd.a";
+/// Where libelf and zlib are searched, as `libbpf-sys` does.
+fn library_dir() -> String {
+    let target = env::var("TARGET").expect("cargo sets TARGET");
+    let variable = format!("LIBBPF_SYS_LIBRARY_PATH_{}", target.replace('-', "_"));
+    println!("cargo::rerun-if-env-changed={variable}");
+    env::var(variable).unwrap_or_default()
+}
 
 fn main() {
     println!("cargo::rerun-if-changed=src/schedulers/bpf");
-    if Path::new(ZSTD).exists() {
-        println!("cargo::rustc-link-search=native=/usr/lib/x86_64-linux-gnu");
+    // Debian's libelf uses zstd since 13.
+    let libraries = library_dir();
+    if Path::new(&libraries).join("libzstd.a").exists() {
+        println!("cargo::rustc-link-search=native={libraries}");
         println!("cargo::rustc-link-lib=static=zstd");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
@@ -47,13 +54,21 @@ fn main() {
     fs::write(out.join("objects.rs"), code).expect("the build directory can be written");
 }
 
+/// The architecture, as libbpf's headers call it.
+fn bpf_arch() -> &'static str {
+    match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("aarch64") => "arm64",
+        _ => "x86",
+    }
+}
+
 fn compile(clang: &str, name: &str, out: &Path) {
     let include = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys says where its headers are");
     let status = Command::new(clang)
         // BTF, which the kernel wants, is made of debug information.
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g"])
         .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
-        .arg("-D__TARGET_ARCH_x86")
+        .arg(format!("-D__TARGET_ARCH_{}", bpf_arch()))
         // Without the folders of this build, so that each folder gives the same bytes.
         .arg("-fdebug-compilation-dir=.")
         .arg(format!("-ffile-prefix-map={include}=include"))

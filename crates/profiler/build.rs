@@ -3,13 +3,10 @@
 //! `rustc` is called without cargo, so that the plugins need only `std` and the build's flags (such as a linked C library)
 //! do not apply to them. If this toolchain cannot build one, an empty file is embedded, and its users report that.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
-
-/// Target of Debian's QEMU.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Plugins, by source folder.
 const PLUGINS: [&str; 2] = ["plugin", "counter"];
@@ -23,8 +20,21 @@ fn main() {
     }
 }
 
+/// QEMU runs where bakeoff runs. Its C library is Debian's, whatever bakeoff links.
+fn target() -> String {
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
+    format!("{arch}-unknown-linux-gnu")
+}
+
+fn join(key: &str, value: &OsStr) -> OsString {
+    let mut joined = OsString::from(key);
+    joined.push(value);
+    joined
+}
+
 fn build(name: &str, library: &Path, rustc: &OsStr) {
-    let is_host = env::var("HOST").is_ok_and(|host| host == TARGET);
+    let target = target();
+    let is_host = env::var("HOST").is_ok_and(|host| host == target);
     let mut command = Command::new(rustc);
     command
         .args(["--edition", "2024", "--crate-type", "cdylib"])
@@ -38,7 +48,15 @@ fn build(name: &str, library: &Path, rustc: &OsStr) {
         .arg(library);
     if !is_host {
         // Without --target on the same host, because some toolchains lack the target's name.
-        command.args(["--target", TARGET]);
+        command.args(["--target", &target]);
+        let linker = format!(
+            "CARGO_TARGET_{}_LINKER",
+            target.to_uppercase().replace('-', "_")
+        );
+        println!("cargo::rerun-if-env-changed={linker}");
+        if let Some(linker) = env::var_os(&linker) {
+            command.arg("-C").arg(join("linker=", &linker));
+        }
     }
     let status = command.status().expect("rustc can be started");
     if status.success() {
@@ -46,7 +64,7 @@ fn build(name: &str, library: &Path, rustc: &OsStr) {
     }
     assert!(!is_host, "the {name} for QEMU does not build: {status}");
     println!(
-        "cargo::warning=no {name} for QEMU in this build: rustc has no {TARGET} here ({status})"
+        "cargo::warning=no {name} for QEMU in this build: rustc has no {target} here ({status})"
     );
     fs::write(library, "").expect("the build directory can be written");
 }

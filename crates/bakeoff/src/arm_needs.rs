@@ -15,7 +15,7 @@ use plan::{Arm, Plan};
 
 /// Refuses arms that cannot run, as far as the cache shows that.
 pub(crate) fn check_arms(file: &str, plan: &Plan) -> Result<(), Problems> {
-    let cache = Cache::of_user();
+    let cache = Cache::of_user().map(|cache| cache.of_arch(plan.machine.arch));
     check_arms_with(cache.as_ref().ok(), file, plan)
 }
 

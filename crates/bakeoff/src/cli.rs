@@ -10,6 +10,8 @@ pub mod show;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use base::arch::Arch;
+use base::input::problem::remedy_among;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::MOST_BLOCKS;
 use plan::cpu::CpuModel;
@@ -139,8 +141,7 @@ pub enum Command {
     )]
     NullServer(NullServerArgs),
     /// List, prune, verify or fill the cache of kernels, guest images and QEMU
-    #[command(subcommand)]
-    Cache(CacheCommand),
+    Cache(CacheArgs),
     /// The agent of a trial on this host; started by bakeoff itself
     #[command(hide = true)]
     Agent {
@@ -536,6 +537,26 @@ pub enum KernelCommand {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
         make_jobs: Option<u16>,
     },
+}
+
+/// `bakeoff cache`.
+#[derive(Debug, Args)]
+pub struct CacheArgs {
+    /// Architecture of guests, for kernels, images and QEMU: x86_64 or aarch64 [default: this host's]
+    #[arg(long, global = true, value_name = "ARCH", value_parser = arch)]
+    pub arch: Option<Arch>,
+    /// What is done.
+    #[command(subcommand)]
+    pub command: CacheCommand,
+}
+
+/// An architecture by its name.
+pub(crate) fn arch(text: &str) -> Result<Arch, String> {
+    let found = Arch::ALL
+        .into_iter()
+        .find(|arch| arch.facts().name() == text);
+    let known = Arch::ALL.map(|arch| arch.facts().name());
+    found.ok_or_else(|| format!("unknown architecture ({})", remedy_among(text, &known)))
 }
 
 /// `bakeoff cache ...`.

@@ -35,6 +35,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::file;
 use base::input::units::show_bytes;
 use machine::cache::Cache;
@@ -112,7 +113,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         }
         Command::Load(args) => load_cli::run(args, cli.json),
         Command::NullServer(args) => null_server::serve(args, cli),
-        Command::Cache(command) => cache::run(command, cli.json),
+        Command::Cache(args) => cache::run(args, cli.json),
         Command::Agent {
             cgroup,
             hosts,
@@ -185,10 +186,12 @@ fn check_text(name: &str, base: &Path, text: &str, qemu: Option<&Path>) -> Resul
             check_files(fields, &checked, base, &sizes);
             Some(checked)
         },
-        kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
+        kernel: &|kernel, arch| {
+            machine::kernel::check(kernel, arch).map_err(|why| format!("{why:#}"))
+        },
         recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
         memory: &machine::host::check_memory,
-        cpu_model: &|model| check_cpu_model(model, qemu),
+        cpu_model: &|model, arch| check_cpu_model(model, arch, qemu),
         program: &|program| machine::remote::check_program(program, base),
         file: &|path| {
             let read = file::read_to_string(path, MAX_NAMED_FILE_BYTES);
@@ -287,14 +290,14 @@ fn check_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
 }
 
 /// Asks QEMU whether it knows a CPU model. If the run may fetch another QEMU, the run checks the model.
-fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> {
+fn check_cpu_model(model: &CpuModel, arch: Arch, qemu: Option<&Path>) -> Result<(), String> {
     let stop = AtomicBool::new(false);
     let task = Task {
         tell: &|_| {},
         stop: &stop,
     };
     let cache = Cache::of_user();
-    match cache.and_then(|cache| emulator_choice::find(qemu, &cache, task)) {
+    match cache.and_then(|cache| emulator_choice::find(qemu, &cache.of_arch(arch), task)) {
         Ok(program) if qemu.is_some() || program.fault().is_none() => program.check_model(model),
         Ok(_) | Err(_) => Ok(()),
     }

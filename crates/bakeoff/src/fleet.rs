@@ -114,14 +114,10 @@ pub fn this_node() -> Node {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let hostname = read("/proc/sys/kernel/hostname").trim().to_string();
     let cpuinfo = read("/proc/cpuinfo");
-    let model = cpuinfo.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim() == "model name").then(|| value.trim().to_string())
-    });
     Node {
         name: std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| hostname.clone()),
         hostname,
-        cpu_model: model,
+        cpu_model: base::hardware::cpu_model(&cpuinfo),
         cpus: machine::host::cpus().map_or(1, |cpus| cpus.len() as u32),
     }
 }

@@ -5,6 +5,7 @@
 // These macros panic if the reader is gone; `out` does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod agent;
 mod arm_needs;
 pub mod bisect;
 pub mod build_id;

@@ -4,6 +4,7 @@
 //! The same request gives the same text, so the text shows whether an existing plan is the same.
 
 use anyhow::Result;
+use base::arch::Arch;
 use base::input::units;
 use toml::Value;
 use workload::overview::{self, Given, Key};
@@ -30,6 +31,8 @@ pub struct PlanText {
 pub enum Place {
     /// In guests with an image.
     Guests {
+        /// Architecture, if not the host's by default.
+        arch: Option<Arch>,
         /// Name of the image's recipe.
         recipe: String,
         /// Debian suite of the packages, if not the recipe's default.
@@ -181,7 +184,7 @@ pub fn write(plan: &PlanText) -> String {
     text.push_str(&Line::new("baseline", baseline, note).text());
     text.push_str("\n[machine]\n");
     text.extend(machine(plan).iter().map(Line::text));
-    if let Place::Guests { recipe, suite } = &plan.machine {
+    if let Place::Guests { recipe, suite, .. } = &plan.machine {
         text.push_str("\n[image]\n");
         let note = "user land of all arms alike: bakeoff cache image list";
         text.push_str(&Line::new("recipe", recipe.as_str(), note).text());
@@ -240,6 +243,13 @@ fn machine(plan: &PlanText) -> Vec<Line> {
             "wall where KVM works, instructions under emulation",
         ),
     ];
+    if let Place::Guests {
+        arch: Some(arch), ..
+    } = &plan.machine
+    {
+        let line = Line::new("arch", arch.facts().name(), "of guests and their kernels");
+        lines.insert(1, line);
+    }
     for key in &wanted {
         let line = Line::from_key(key, 0);
         match lines.iter_mut().find(|existing| existing.key == key.name) {
@@ -334,6 +344,7 @@ mod tests {
 
     fn guests(recipe: &str) -> Place {
         Place::Guests {
+            arch: None,
             recipe: recipe.into(),
             suite: None,
         }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, bail};
+use base::arch::Arch;
 use base::input::file;
 use base::input::units::show_bytes;
 use guest::needs;
@@ -54,6 +55,7 @@ use record::journal::Opening;
 use record::rundir::RunDir;
 use serde_json::Value;
 
+use crate::agent;
 use crate::arm_needs;
 use crate::reporter::Reporter;
 
@@ -279,12 +281,15 @@ fn prepare_local(plan: &Plan, file: &Path, bakeoff: PathBuf, task: Task<'_>) -> 
 fn prepare_qemu(
     plan: &Plan,
     file: &Path,
-    init: &Path,
+    bakeoff: &Path,
     sources: &Sources,
     reporter: &Reporter,
     task: Task<'_>,
 ) -> Result<Prepared> {
-    let cache = Cache::of_user()?;
+    let arch = plan.machine.arch;
+    let cache = Cache::of_user()?.of_arch(arch);
+    let agent = agent::of(arch, bakeoff)?;
+    let init = agent.as_path();
     let refresh = sources.refresh;
     if refresh || image::find_built(&cache, request(plan, refresh))?.is_none() {
         // The user should learn of missing tools before kernels are fetched.
@@ -309,11 +314,17 @@ fn prepare_qemu(
     let host_disk = plan.machine.seek_disk.as_ref().map_or(disk_bytes, |_| 0);
     let mut hardware = qemu::settle(&plan.machine, host_disk, &program, &kvm)?;
     hardware.settle_host(&arms)?;
-    hardware.settle_clients(plan.machine.clients, workload_in_guest(plan), init)?;
+    hardware.settle_clients(plan.machine.clients, workload_in_guest(plan), bakeoff)?;
     if hardware.clock == Clock::Instructions {
         boot_unpacked(plan, &kernels, &mut arms, &cache, task)?;
     }
-    let mut inputs = inputs(plan, &kernels, &image, init)?;
+    let mut inputs = inputs(plan, &kernels, &image, bakeoff)?;
+    if arch != Arch::HOST {
+        inputs.insert(
+            format!("bakeoff's binary for {arch}"),
+            cache::hash_file(init)?,
+        );
+    }
     if plan.machine.clients == Some(Clients::Guest2) {
         let kernel = client_kernel(plan, file, &kernels, &cache, refresh, reporter, task)?;
         inputs.insert("kernel of the clients".into(), kernel.sha256.clone());

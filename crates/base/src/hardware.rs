@@ -11,6 +11,8 @@ mod ethtool;
 #[cfg(test)]
 mod tests;
 
+pub use cpus::model as cpu_model;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

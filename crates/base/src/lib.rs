@@ -8,6 +8,7 @@ compile_error!(
      variables for cargo install that docs/install.md lists"
 );
 
+pub mod arch;
 pub mod hardware;
 pub mod input;
 pub mod latency;

@@ -4,7 +4,6 @@
 //! key is a fact too. Values that differ between boots of one kernel (counters, random ids, addresses) are left
 //! out, because they would drown every comparison.
 
-use std::arch::x86_64::CpuidResult;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -12,12 +11,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use plan::cpu::{FAST_STRING_FEATURES, Presence, fact_key};
+use plan::cpu::{Presence, fact_key};
 use record::evidence::Facts;
 use record::fact;
 use record::hash;
 use workload::context::command;
 
+use crate::arch;
 use crate::cpus;
 use crate::netns::NetnsPair;
 use crate::sampler::whole_disks;
@@ -222,6 +222,10 @@ fn collect_cpu(values: &mut Values) {
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
         keep(values, "cpus", &numbers.join(","));
     }
+    // Arm's /proc/cpuinfo has no such line.
+    if let Some(model) = base::hardware::cpu_model(&text) {
+        keep(values, fact::CPU_MODEL, &model);
+    }
     for line in text.split("\n\n").next().unwrap_or_default().lines() {
         let Some((key, value)) = line.split_once(':') else {
             continue;
@@ -241,24 +245,9 @@ fn collect_cpu(values: &mut Values) {
     }
 }
 
-/// The fast string features of the CPU, not all of which have a name in `/proc/cpuinfo`.
+/// The fast string features of the CPU.
 fn collect_fast_strings(values: &mut Values) {
-    // Intel's manual, volume 2A, CPUID: leaf 7, whose subleaf 0 has the last subleaf in EAX.
-    const LEAF: u32 = 7;
-    let highest = cpuid(0, 0).eax;
-    let first = (LEAF <= highest).then(|| cpuid(LEAF, 0));
-    let second = first.filter(|first| first.eax >= 1).map(|_| cpuid(LEAF, 1));
-    let has = |register: Option<u32>, bit: u32| register.is_some_and(|bits| bits >> bit & 1 == 1);
-    let (ebx, edx) = (first.map(|leaf| leaf.ebx), first.map(|leaf| leaf.edx));
-    let eax = second.map(|leaf| leaf.eax);
-    let has_features = [
-        has(ebx, 9),
-        has(edx, 4),
-        has(eax, 10),
-        has(eax, 11),
-        has(eax, 12),
-    ];
-    for (feature, has_feature) in FAST_STRING_FEATURES.into_iter().zip(has_features) {
+    for (feature, has_feature) in arch::fast_strings() {
         let presence = if has_feature {
             Presence::Present
         } else {
@@ -266,26 +255,6 @@ fn collect_fast_strings(values: &mut Values) {
         };
         keep(values, fact_key(feature), presence.word());
     }
-}
-
-/// Executes CPUID. The standard library's function is unsafe up to Rust 1.93 and safe since.
-#[expect(unsafe_code, reason = "one instruction, which every x86-64 CPU has")]
-fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
-    let (eax, ebx, ecx, edx);
-    // SAFETY: CPUID only writes the four registers, and RBX, which the compiler reserves, is restored.
-    unsafe {
-        std::arch::asm!(
-            "mov {rbx:r}, rbx",
-            "cpuid",
-            "xchg {rbx:r}, rbx",
-            rbx = out(reg) ebx,
-            inlateout("eax") leaf => eax,
-            inlateout("ecx") subleaf => ecx,
-            lateout("edx") edx,
-            options(nostack, preserves_flags),
-        );
-    }
-    CpuidResult { eax, ebx, ecx, edx }
 }
 
 fn collect_disks(values: &mut Values) {
@@ -541,23 +510,6 @@ mod tests {
         ] {
             assert_eq!(short_version(program, line), version);
         }
-    }
-
-    #[test]
-    fn fast_strings_agree_with_the_kernels_flags() {
-        let mut values = Values::new();
-        collect_fast_strings(&mut values);
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap();
-        let flags = cpuinfo
-            .lines()
-            .find(|line| line.starts_with("flags"))
-            .unwrap();
-        for feature in ["erms", "fsrm"] {
-            let is_named = flags.split_whitespace().any(|flag| flag == feature);
-            let want = if is_named { "present" } else { "absent" };
-            assert_eq!(values[&fact_key(feature)], want, "{feature}");
-        }
-        assert_eq!(values.len(), FAST_STRING_FEATURES.len());
     }
 
     #[test]

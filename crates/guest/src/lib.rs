@@ -10,6 +10,7 @@
 //! learns that there is another arm.
 
 mod apart;
+mod arch;
 mod boot;
 mod ceiling;
 mod cgroup;

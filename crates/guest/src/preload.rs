@@ -33,7 +33,12 @@ const DIRECTORIES: [&str; 6] = [
 ];
 
 /// Where the dynamic linker finds libraries on Debian.
-const LIBRARIES: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+const LIBRARIES: [&str; 3] = [MULTIARCH, "/usr/lib64", "/usr/lib"];
+const MULTIARCH: &str = if cfg!(target_arch = "aarch64") {
+    "/usr/lib/aarch64-linux-gnu"
+} else {
+    "/usr/lib/x86_64-linux-gnu"
+};
 
 /// Directories that servers never read; they have half of all files.
 const UNREAD: [&str; 5] = [

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::problem::remedy_among;
 use base::input::tree::Tree;
 
@@ -49,6 +50,7 @@ const INDEX_BYTES: u64 = 250 << 20;
 #[derive(Debug)]
 pub(crate) struct Suite {
     name: String,
+    arch: Arch,
     root: Tree,
 }
 
@@ -73,7 +75,8 @@ impl Suite {
         check_suite(name)?;
         let suite = Self {
             name: name.into(),
-            root: cache.dir(&format!("apt/{name}"))?,
+            arch: cache.arch(),
+            root: cache.dir(&format!("apt/{}", cache.name_of_arch(name)))?,
         };
         match suite.source() {
             // A refresh from another mirror that failed has left that one's line, and a cache that was moved or copied has the
@@ -90,7 +93,8 @@ impl Suite {
     pub(crate) fn is_indexed(cache: &Cache, name: &str) -> bool {
         let suite = Self {
             name: name.into(),
-            root: cache.tree().below("apt").below(name),
+            arch: cache.arch(),
+            root: cache.tree().below("apt").below(cache.name_of_arch(name)),
         };
         suite.source().is_some()
     }
@@ -205,9 +209,10 @@ impl Suite {
         self.simulate(&names, task)
     }
 
-    /// A package and all that it depends on, where nothing is installed yet: `name=version`, sorted.
-    pub(crate) fn closure(&self, package: &str, task: Task<'_>) -> Result<Vec<String>> {
-        self.simulate(&[package.into()], task)
+    /// Packages and all that they depend on, where nothing is installed yet: `name=version`, sorted.
+    pub(crate) fn closure(&self, packages: &[&str], task: Task<'_>) -> Result<Vec<String>> {
+        let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
+        self.simulate(&names, task)
     }
 
     fn simulate(&self, names: &[String], task: Task<'_>) -> Result<Vec<String>> {
@@ -236,12 +241,13 @@ impl Suite {
         replace(&self.root, SETTINGS, source.settings.as_bytes())?;
         let place = self.root.path();
         let place = place.display();
+        let arch = self.arch.facts().debian();
         let conf = format!(
             "{}Dir::State \"{place}\";\nDir::State::lists \"lists\";\nDir::State::status \"{place}/status\";\n\
              Dir::Cache \"{place}\";\nDir::Etc \"{place}\";\n\
              Dir::Etc::netrc \"/etc/apt/auth.conf\";\nDir::Etc::netrcparts \"/etc/apt/auth.conf.d\";\n\
              Dir::Etc::trusted \"/dev/null\";\nDir::Etc::trustedparts \"{place}/none\";\n\
-             APT::Architecture \"amd64\";\n#clear APT::Architectures;\nAPT::Architectures:: \"amd64\";\n\
+             APT::Architecture \"{arch}\";\n#clear APT::Architectures;\nAPT::Architectures:: \"{arch}\";\n\
              APT::Sandbox::User \"\";\nAcquire::Languages \"none\";\n",
             source.settings
         );

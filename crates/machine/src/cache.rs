@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
+use base::arch::Arch;
 use base::input::tree::Tree;
 use base::input::units::show_bytes;
 use record::hash;
@@ -57,6 +58,8 @@ static NEXT_STAGING: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
+    /// Architecture of the kernels, packages and images that names mean.
+    arch: Arch,
     /// Locks on entries that this cache and its clones have returned, which prevent their eviction.
     held: Arc<Mutex<BTreeMap<(String, String), File>>>,
     /// Entries that this cache and its clones have checked.
@@ -88,11 +91,35 @@ impl Cache {
         let root = root.canonicalize().unwrap_or_else(|_| root.into());
         let cache = Self {
             root,
+            arch: Arch::HOST,
             held: Arc::default(),
             checked: Arc::default(),
         };
         cache.sweep();
         cache
+    }
+
+    /// The same cache, with names of this architecture.
+    #[must_use]
+    pub fn of_arch(&self, arch: Arch) -> Self {
+        Self {
+            arch,
+            ..self.clone()
+        }
+    }
+
+    /// Architecture of the kernels, packages and images that names mean.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// A name that is distinct for each architecture; the host's names are as they are.
+    pub(crate) fn name_of_arch(&self, name: &str) -> String {
+        if self.arch == Arch::HOST {
+            name.into()
+        } else {
+            format!("{name} {}", self.arch)
+        }
     }
 
     /// Its directory.
@@ -263,7 +290,7 @@ impl Cache {
         let text = self
             .tree()
             .below("names")
-            .read(file_name(name), NOTE_BYTES)
+            .read(file_name(&self.name_of_arch(name)), NOTE_BYTES)
             .ok()?;
         serde_json::from_slice(&text).ok()
     }
@@ -271,6 +298,7 @@ impl Cache {
     /// Saves what a name was resolved to.
     pub(crate) fn remember<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
         let names = self.dir("names")?;
+        let name = &self.name_of_arch(name);
         let file = file_name(name);
         let name_file = Path::new(&file).with_extension("name");
         let text = serde_json::to_vec_pretty(value)?;
@@ -289,7 +317,7 @@ impl Cache {
     /// The same, with the message to report while it waits.
     pub(crate) fn lock_for(&self, name: &str, message: &str, task: Task<'_>) -> Result<File> {
         let file = self
-            .open_lock(&format!("locks/{}", file_name(name)))
+            .open_lock(&format!("locks/{}", file_name(&self.name_of_arch(name))))
             .map_err(|why| self.cannot_write(&why))?;
         task.wait_for(&file, message)
             .map_err(|why| match why.downcast::<io::Error>() {

@@ -46,7 +46,7 @@ impl Counter {
 fn add_plugin(places: &[(&'static str, u64)], qemu: &mut Command) -> Result<File> {
     let Some(library) = counter::library() else {
         bail!(
-            "this build of bakeoff has no counter (build it where rustc has x86_64-unknown-linux-gnu)"
+            "this build of bakeoff has no counter (build it where rustc can build for this host)"
         );
     };
     let library = program::in_memory_with("bakeoff-counter", library)?;

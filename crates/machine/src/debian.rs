@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 
 use anyhow::{Result, bail};
+use base::arch::Arch;
 use glob::Pattern;
 
 use crate::apt::Package;
@@ -21,8 +22,8 @@ pub(crate) const PREFIXES: [&str; 4] = [
     "linux-base-",
 ];
 
-/// What Debian builds for virtual machines: smaller, and with virtio.
-const CLOUD: &str = "-cloud-amd64";
+/// What Debian builds for virtual machines: smaller, and with virtio. The architecture follows.
+const CLOUD: &str = "-cloud-";
 
 /// One kernel of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Choice {
     }
 
     pub(crate) fn is_cloud(&self) -> bool {
-        self.release.ends_with(CLOUD)
+        self.release.contains(CLOUD)
     }
 
     fn matches(&self, wanted: &str) -> bool {
@@ -50,10 +51,10 @@ impl Choice {
 }
 
 /// All kernels in an index, newest first, the cloud flavour before the general one.
-pub(crate) fn kernels(packages: &[Package]) -> Vec<Choice> {
+pub(crate) fn kernels(packages: &[Package], arch: Arch) -> Vec<Choice> {
     let mut kernels: Vec<_> = packages
         .iter()
-        .filter_map(|image| kernel(image, packages))
+        .filter_map(|image| kernel(image, packages, arch))
         .collect();
     kernels.sort_by(newest_first);
     kernels
@@ -83,11 +84,11 @@ pub(crate) fn choose(
     );
 }
 
-fn kernel(image: &Package, packages: &[Package]) -> Option<Choice> {
+fn kernel(image: &Package, packages: &[Package], arch: Arch) -> Option<Choice> {
     let release = image.name.strip_prefix("linux-image-")?;
     // Meta packages have no number; unsigned and debug packages do not end in the architecture.
     let real = release.starts_with(|c: char| c.is_ascii_digit())
-        && release.ends_with("-amd64")
+        && release.ends_with(&format!("-{}", arch.facts().debian()))
         && !release.contains("-rt-");
     if !real {
         return None;

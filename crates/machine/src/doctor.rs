@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use base::arch::Arch;
 use base::input::units::show_bytes;
 use rustix::process::geteuid;
 
@@ -202,14 +203,11 @@ fn tool(tool: &Tool) -> HostProperty {
 
 /// The QEMU that would run guests, and the host's if that is another.
 fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostProperty> {
-    let what = emulator::PROGRAM.0;
+    let (what, package) = cache.arch().facts().emulator();
     let chosen = match emulator_choice::find(named, cache, task) {
         Ok(chosen) => chosen,
         Err(why) => {
-            let remedy = format!(
-                "apt-get install {}, or bakeoff cache qemu fetch",
-                emulator::PROGRAM.1
-            );
+            let remedy = format!("apt-get install {package}, or bakeoff cache qemu fetch");
             return vec![finding(what, &format!("{why:#}"), State::Missing(remedy))];
         }
     };
@@ -223,7 +221,7 @@ fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostPro
     let mut findings = vec![finding(what, &describe(&chosen), state)];
     findings.push(sandbox(&chosen));
     if named.is_none()
-        && let Ok(host) = emulator_choice::of_host(task)
+        && let Ok(host) = emulator_choice::of_host(cache.arch(), task)
         && host.path != chosen.path
     {
         let fault = host.fault().unwrap_or_default();
@@ -307,7 +305,7 @@ fn subordinate_ids() -> HostProperty {
 /// The state of KVM, and what a host that may have it lacks.
 fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostProperty> {
     let weak = "guests are emulated: figures count instructions, not time".to_string();
-    if let Some(why) = kvm::obstacle() {
+    if let Some(why) = kvm::obstacle(Arch::HOST) {
         return vec![finding("KVM", &why, State::Weak(weak))];
     }
     let known = emulator_choice::for_kvm(named, cache, task)
@@ -347,7 +345,7 @@ pub fn clients(program: &Path) -> HostProperty {
     };
     match HostClients::open(program) {
         Err(why) => weak(&why),
-        Ok(_) if kvm::obstacle().is_some() => finding(what, "work", State::Good),
+        Ok(_) if kvm::obstacle(Arch::HOST).is_some() => finding(what, "work", State::Good),
         Ok(clients) => match clients.under_kvm().lack() {
             Some(lack) => finding(
                 what,

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use base::arch::Arch;
 use base::input::problem::remedy_among;
 use base::process::Confinement;
 use plan::cpu::{CpuModel, PERFORMANCE_MONITORING};
@@ -15,9 +16,6 @@ use plan::cpu::{CpuModel, PERFORMANCE_MONITORING};
 use crate::profiling;
 use crate::program;
 use crate::task::Task;
-
-/// Name of the emulator, and its Debian package.
-pub(crate) const PROGRAM: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
 
 /// The first release that emulates AVX: guests of older releases run other code.
 pub const LEAST: Release = Release { major: 7, minor: 2 };
@@ -71,6 +69,8 @@ impl Release {
 /// A QEMU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
+    /// Architecture of its guests.
+    pub arch: Arch,
     /// The binary.
     pub path: PathBuf,
     /// First line of `--version`, without the part that all versions share.
@@ -97,9 +97,15 @@ pub(crate) fn devices() -> Vec<PathBuf> {
         .to_vec()
 }
 
-/// The directory of libraries in an unpacked tree, and the name of their loader.
-const TREE_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
-const LOADER: &str = "ld-linux-x86-64.so.2";
+/// The directory of libraries in an unpacked tree, which is for this host.
+pub(crate) fn tree_libraries(root: &Path) -> PathBuf {
+    root.join("usr/lib").join(Arch::HOST.facts().multiarch())
+}
+
+/// The loader of an unpacked tree's libraries.
+fn tree_loader(root: &Path) -> PathBuf {
+    tree_libraries(root).join(Arch::HOST.facts().loader())
+}
 
 /// How a QEMU is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,12 +119,10 @@ pub enum Launch {
 impl Launch {
     /// How to start a binary that the user names: one in an unpacked tree needs the tree's loader.
     pub(crate) fn of(path: &Path) -> Self {
-        let is_unpacked = |root: &&Path| {
-            root.parent().is_some() && root.join(TREE_LIBRARIES).join(LOADER).exists()
-        };
+        let is_unpacked = |root: &&Path| root.parent().is_some() && tree_loader(root).exists();
         // The path is ROOT/usr/bin/BINARY.
         match path.ancestors().nth(3).filter(is_unpacked) {
-            Some(root) if path == root.join("usr/bin").join(PROGRAM.0) => Self::Tree(root.into()),
+            Some(root) if path.parent() == Some(&root.join("usr/bin")) => Self::Tree(root.into()),
             Some(_) | None => Self::Direct,
         }
     }
@@ -128,8 +132,8 @@ impl Launch {
         match self {
             Self::Direct => Command::new(path),
             Self::Tree(root) => {
-                let libraries = root.join(TREE_LIBRARIES);
-                let mut command = Command::new(libraries.join(LOADER));
+                let libraries = tree_libraries(root);
+                let mut command = Command::new(tree_loader(root));
                 command
                     // The host's list of libraries has none of the tree.
                     .args(["--inhibit-cache", "--library-path"])
@@ -210,7 +214,8 @@ impl Program {
             let remedy = remedy_among(wrong, &known);
             // A list of hundreds of names is no help.
             if known.len() > MANY_NAMES && !remedy.starts_with("did you mean") {
-                return format!("{} -cpu help lists what it knows", PROGRAM.0);
+                let (program, _) = self.arch.facts().emulator();
+                return format!("{program} -cpu help lists what it knows");
             }
             remedy
         };
@@ -236,7 +241,7 @@ impl Program {
 }
 
 /// Queries a QEMU's version, models and features; fails if it is too old.
-pub(crate) fn open(path: &Path, launch: Launch, task: Task<'_>) -> Result<Program> {
+pub(crate) fn open(path: &Path, arch: Arch, launch: Launch, task: Task<'_>) -> Result<Program> {
     let output = program::run_within(PATIENCE, launch.command(path).arg("--version"), task)?;
     let line = output.lines().next().unwrap_or_default();
     let version = line.replace("emulator version ", "");
@@ -255,7 +260,16 @@ pub(crate) fn open(path: &Path, launch: Launch, task: Task<'_>) -> Result<Progra
     }
     let help = program::run(launch.command(path).args(["-cpu", "help"]), task)?;
     let (models, features) = read_cpu_help(&help);
+    if !models.contains(arch.facts().usual_cpu()) {
+        bail!(
+            "{} does not emulate {arch}: {} (name {} with --qemu PATH)",
+            version,
+            path.display(),
+            arch.facts().emulator().0
+        );
+    }
     let mut program = Program {
+        arch,
         path: path.into(),
         version,
         release,
@@ -305,6 +319,7 @@ mod tests {
     fn program(version: &str) -> Program {
         let (models, features) = read_cpu_help(HELP);
         Program {
+            arch: Arch::X86_64,
             path: "qemu".into(),
             version: version.into(),
             release: Release::of(version).unwrap(),
@@ -367,10 +382,10 @@ mod tests {
     #[test]
     fn a_binary_in_an_unpacked_tree_is_known_by_the_trees_loader() {
         let dir = tempfile::tempdir().unwrap();
-        let binary = dir.path().join("usr/bin").join(PROGRAM.0);
+        let binary = dir.path().join("usr/bin/qemu-system-x86_64");
         assert_eq!(Launch::of(&binary), Launch::Direct);
-        fs::create_dir_all(dir.path().join(TREE_LIBRARIES)).unwrap();
-        fs::write(dir.path().join(TREE_LIBRARIES).join(LOADER), "").unwrap();
+        fs::create_dir_all(tree_libraries(dir.path())).unwrap();
+        fs::write(tree_loader(dir.path()), "").unwrap();
         assert_eq!(Launch::of(&binary), Launch::Tree(dir.path().into()));
         assert_eq!(
             Launch::of(Path::new("/usr/bin/qemu-system-x86_64")),
@@ -406,8 +421,9 @@ mod tests {
     fn a_confined_qemu_has_given_up_rights_and_system_calls() {
         let stop = AtomicBool::new(false);
         let task = Task::silent(&stop);
-        let path = program::find(PROGRAM.0).expect("qemu-system-x86 is installed");
-        let qemu = open(&path, Launch::Direct, task).unwrap();
+        let (name, package) = Arch::HOST.facts().emulator();
+        let path = program::find(name).expect(package);
+        let qemu = open(&path, Arch::HOST, Launch::Direct, task).unwrap();
         let mut command = qemu.command();
         command.args(["-machine", "none", "-display", "none", "-nodefaults", "-S"]);
         command.args(["-monitor", "stdio"]);

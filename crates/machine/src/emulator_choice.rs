@@ -10,10 +10,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 
 use crate::cache::Cache;
 use crate::emulator;
-use crate::emulator::{Launch, PROGRAM, Program};
+use crate::emulator::{Launch, Program};
 use crate::fetched;
 use crate::program;
 use crate::task::Task;
@@ -34,14 +35,15 @@ pub fn named(option: Option<&Path>) -> Option<PathBuf> {
 pub fn find(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Program> {
     if let Some(path) = named {
         let path = &in_path(path);
-        return emulator::open(path, Launch::of(path), task).with_context(|| {
+        let opened = emulator::open(path, cache.arch(), Launch::of(path), task);
+        return opened.with_context(|| {
             format!(
                 "cannot use this QEMU: {} (see --qemu and {VARIABLE})",
                 path.display()
             )
         });
     }
-    match of_host(task) {
+    match of_host(cache.arch(), task) {
         Ok(program) if program.fault().is_none() => Ok(program),
         host => fetched::known(cache, task)?.map_or(host, Ok),
     }
@@ -60,7 +62,9 @@ fn in_path(named: &Path) -> PathBuf {
 pub fn for_kvm(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Program> {
     match named {
         Some(_) => find(named, cache, task),
-        None => of_host(task).or_else(|host| fetched::known(cache, task)?.ok_or(host)),
+        None => {
+            of_host(cache.arch(), task).or_else(|host| fetched::known(cache, task)?.ok_or(host))
+        }
     }
 }
 
@@ -105,7 +109,7 @@ pub fn for_emulation(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Res
             Some(fault) => Choice::Faulty(program, fault),
         });
     }
-    let host = of_host(task);
+    let host = of_host(cache.arch(), task);
     let fault = match &host {
         Ok(program) => program
             .fault()
@@ -127,14 +131,13 @@ pub fn for_emulation(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Res
     }
 }
 
-/// The host's QEMU.
-pub fn of_host(task: Task<'_>) -> Result<Program> {
-    match program::find(PROGRAM.0) {
-        Some(path) => emulator::open(&path, Launch::Direct, task),
+/// The host's QEMU for guests of an architecture.
+pub fn of_host(arch: Arch, task: Task<'_>) -> Result<Program> {
+    let (name, package) = arch.facts().emulator();
+    match program::find(name) {
+        Some(path) => emulator::open(&path, arch, Launch::Direct, task),
         None => bail!(
-            "program not found: {} (install the Debian package {}, or run bakeoff cache qemu fetch)",
-            PROGRAM.0,
-            PROGRAM.1
+            "program not found: {name} (install the Debian package {package}, or run bakeoff cache qemu fetch)"
         ),
     }
 }

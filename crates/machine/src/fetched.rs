@@ -1,7 +1,7 @@
 //! A QEMU of the Debian release that has a good one, brought into the cache by apt and run from there.
 //!
 //! ```text
-//! signed index -> qemu-system-x86 and all that it depends on -> packages -> qemu/ID/usr/...
+//! signed index -> qemu-system-ARCH and all that it depends on -> packages -> qemu/ID/usr/...
 //! ```
 //! Nothing is installed: the tree brings the loader and the C library that it was built for, so it runs on any host whose
 //! kernel is not older than they are.
@@ -10,13 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use serde::{Deserialize, Serialize};
 
 use crate::apt::{Package, Suite};
 use crate::cache;
 use crate::cache::Cache;
 use crate::emulator;
-use crate::emulator::{Launch, PROGRAM, Program};
+use crate::emulator::{Launch, Program};
 use crate::kernel;
 use crate::task::Task;
 
@@ -29,13 +30,28 @@ const NAME: &str = "qemu";
 /// Kind of the cache's entries.
 const KIND: &str = "qemu";
 
-/// What is kept of the packages; documentation, translations and tools of other packages are not.
-const KEPT: [&str; 4] = [
-    "usr/bin/qemu-system-x86_64",
-    "usr/lib/x86_64-linux-gnu",
-    "usr/share/qemu",
-    "usr/share/seabios",
-];
+/// Emulators of single programs, with which foreign packages are installed in an image.
+const USER_EMULATORS: &str = "qemu-user";
+
+/// The emulator of single programs in an unpacked tree.
+pub(crate) fn user_emulator(root: &Path, arch: Arch) -> PathBuf {
+    root.join(format!("usr/bin/qemu-{arch}"))
+}
+
+/// Paths that are kept of the packages; documentation, translations and tools of other packages are not.
+fn kept(arch: Arch) -> Vec<PathBuf> {
+    let root = Path::new("");
+    let mut kept = vec![system_emulator(root, arch), emulator::tree_libraries(root)];
+    kept.extend(arch.facts().firmware().iter().map(PathBuf::from));
+    if arch != Arch::HOST {
+        kept.push(user_emulator(root, arch));
+    }
+    kept
+}
+
+fn system_emulator(root: &Path, arch: Arch) -> PathBuf {
+    root.join("usr/bin").join(arch.facts().emulator().0)
+}
 
 /// What an entry was made from.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,7 +70,15 @@ pub fn known(cache: &Cache, task: Task<'_>) -> Result<Option<Program>> {
         return Ok(None);
     };
     let root = cache.entry(KIND, &id)?;
-    Ok(root.and_then(|root| open(&root, task).ok()))
+    Ok(root.and_then(|root| open(&root, cache.arch(), task).ok()))
+}
+
+/// The unpacked tree of the fetched QEMU, which is fetched if it is missing.
+pub(crate) fn root(cache: &Cache, task: Task<'_>) -> Result<PathBuf> {
+    match fetch(cache, false, task)?.launch {
+        Launch::Tree(root) => Ok(root),
+        Launch::Direct => bail!("the fetched QEMU is not in a tree"),
+    }
 }
 
 /// Brings QEMU into the cache unless it is there; `refresh` looks for a newer one.
@@ -62,24 +86,32 @@ pub fn fetch(cache: &Cache, refresh: bool, task: Task<'_>) -> Result<Program> {
     if let (Some(program), false) = (known(cache, task)?, refresh) {
         return Ok(program);
     }
-    let _lock = cache.lock(&format!("apt {SUITE}"), task)?;
+    let _lock = cache
+        .of_arch(Arch::HOST)
+        .lock(&format!("apt {SUITE}"), task)?;
     let root = match bring(cache, refresh, task) {
         // An index of last month names packages that the mirror has replaced since.
         Err(_) if !refresh && !task.is_stopped() => bring(cache, true, task),
         brought => brought,
     }
     .with_context(|| format!("cannot fetch QEMU from Debian {SUITE}"))?;
-    open(&root, task)
+    open(&root, cache.arch(), task)
 }
 
-fn open(root: &Path, task: Task<'_>) -> Result<Program> {
-    emulator::open(&root.join(KEPT[0]), Launch::Tree(root.into()), task)
+fn open(root: &Path, arch: Arch, task: Task<'_>) -> Result<Program> {
+    let launch = Launch::Tree(root.into());
+    emulator::open(&system_emulator(root, arch), arch, launch, task)
 }
 
 fn bring(cache: &Cache, refresh: bool, task: Task<'_>) -> Result<PathBuf> {
-    let index = Suite::open(cache, SUITE, refresh, task)?;
+    // The emulator is a program of this host, whatever its guests are.
+    let index = Suite::open(&cache.of_arch(Arch::HOST), SUITE, refresh, task)?;
     task.tell("looking for QEMU", None);
-    let names = index.closure(PROGRAM.1, task)?;
+    let mut wanted = vec![cache.arch().facts().emulator().1];
+    if cache.arch() != Arch::HOST {
+        wanted.push(USER_EMULATORS);
+    }
+    let names = index.closure(&wanted, task)?;
     let packages = select(&index.packages(&[""], task)?, &names)?;
     let id = kernel::identity(packages.iter().map(|package| package.sha256.as_str()));
     let root = match cache.entry(KIND, &id)? {
@@ -122,8 +154,11 @@ fn download(
     let entry = cache.staging(0)?;
     index.download(packages, &fetched.path, task)?;
     kernel::unpack(&kernel::files_in(&fetched.path)?, &fetched.path, task)?;
-    for name in KEPT {
-        let (from, to) = (fetched.path.join("root").join(name), entry.path.join(name));
+    for name in kept(cache.arch()) {
+        let (from, to) = (
+            fetched.path.join("root").join(&name),
+            entry.path.join(&name),
+        );
         let parent = to.parent().expect("what is kept lies in a directory");
         fs::create_dir_all(parent)
             .and_then(|()| fs::rename(&from, &to))
@@ -139,7 +174,7 @@ fn download(
     )
     .map_err(|why| cache.cannot_write(&why))?;
     // What does not start is not kept.
-    open(&entry.path, task)?;
+    open(&entry.path, cache.arch(), task)?;
     cache.keep(&entry, KIND, id)
 }
 

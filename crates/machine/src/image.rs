@@ -17,6 +17,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::problem::{Problems, remedy_among};
 use base::input::tree::Tree;
 use base::input::units;
@@ -27,6 +28,7 @@ use crate::apt::{Package, SUITES, Source, Suite};
 use crate::cache;
 use crate::cache::about::{About as Origin, Part};
 use crate::cache::{Cache, Staging, packages};
+use crate::fetched;
 use crate::program;
 use crate::program::command;
 use crate::task::Task;
@@ -239,7 +241,7 @@ impl Job {
 
     /// Its name in the cache.
     fn name(&self) -> String {
-        format!("image {}", identity(&self.signature, ""))
+        format!("image {}", identity(&self.signature, "", Arch::HOST))
     }
 
     fn built(&self, cache: &Cache) -> Result<Option<Image>> {
@@ -525,7 +527,16 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
     if packages::are_there(cache) {
         packages::offer(cache, &index(cache, recipe, task)?, &kept, task)?;
     }
-    install(recipe, &source, &work, &kept.path(), task)?;
+    let interpreter = match cache.arch() {
+        arch if arch == Arch::HOST => None,
+        arch => Some(fetched::user_emulator(&fetched::root(cache, task)?, arch)),
+    };
+    let builder = Builder {
+        source: &source,
+        arch: cache.arch(),
+        interpreter: interpreter.as_deref(),
+    };
+    install(recipe, &builder, &work, &kept.path(), task)?;
     let manifest = read_manifest(&work.path)?;
     let bytes = pack(recipe, &work, task)?;
     let entry = cache.staging(0)?;
@@ -551,7 +562,7 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
     };
     let about = serde_json::to_vec_pretty(&about)?;
     cache::write(&entry.path.join("image.json"), &about).map_err(|why| cache.cannot_write(&why))?;
-    let id = identity(&job.signature, &manifest);
+    let id = identity(&job.signature, &manifest, cache.arch());
     cache.keep(&entry, "images", &id)?;
     load(cache, &id)?.with_context(|| format!("image is gone from the cache: {id}"))
 }
@@ -583,25 +594,34 @@ fn index(cache: &Cache, recipe: &Recipe, task: Task<'_>) -> Result<Vec<Package>>
 /// Packages in the directory `packages` are not downloaded; downloaded ones are added to it.
 fn install(
     recipe: &Recipe,
-    source: &Source,
+    builder: &Builder<'_>,
     work: &Staging,
     packages: &Path,
     task: Task<'_>,
 ) -> Result<()> {
     let script = work.path.join("build.sh");
     fs::write(&script, BUILD_SCRIPT)?;
-    fs::write(work.path.join("apt.conf"), &source.settings)?;
+    fs::write(work.path.join("apt.conf"), &builder.source.settings)?;
     fs::write(work.path.join("run.sh"), &recipe.run)?;
     let mmdebstrap = command("mmdebstrap", "mmdebstrap")?;
     let mut build = program::enclosed("/bin/sh".as_ref())?;
+    let mut first = script;
+    if let Some(interpreter) = builder.interpreter {
+        first = work.path.join("foreign.sh");
+        fs::write(&first, FOREIGN_SCRIPT)?;
+        build
+            .env("FORMAT", format_of(builder.arch, interpreter))
+            .env("BUILD", "build.sh");
+    }
     build
-        .args(["-eu".as_ref(), script.as_os_str()])
+        .args(["-eu".as_ref(), first.as_os_str()])
         .current_dir(&work.path)
+        .env("ARCHITECTURE", builder.arch.facts().debian())
         .env("SOURCE_DATE_EPOCH", DATE)
         .env("LC_ALL", "C.UTF-8")
         .env("MMDEBSTRAP", mmdebstrap.get_program())
         .env("SUITE", &recipe.suite)
-        .env("SOURCE", source.line(&recipe.suite))
+        .env("SOURCE", builder.source.line(&recipe.suite))
         .env("PACKAGES", recipe.packages.join(","))
         .env("KEPT", packages);
     program::run_with(&mut build, task, &mut |stderr| {
@@ -609,6 +629,47 @@ fn install(
     })?;
     Ok(())
 }
+
+/// How an image is installed.
+struct Builder<'b> {
+    source: &'b Source,
+    arch: Arch,
+    /// The emulator of single programs, for another architecture than the host's.
+    interpreter: Option<&'b Path>,
+}
+
+/// A line for binfmt_misc (Documentation/admin-guide/binfmt-misc.rst) that has the kernel start ELF programs of an architecture in
+/// an interpreter. `F` opens the interpreter at once, so that it is found in a chroot too.
+fn format_of(arch: Arch, interpreter: &Path) -> String {
+    let machine = arch.facts().elf_machine();
+    format!(
+        ":bakeoff:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\x{:02x}\\x00:\
+         \\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:{}:F",
+        machine & 0xff,
+        interpreter.display()
+    )
+}
+
+/// Runs the build script in a user namespace with an own binfmt_misc, which kernels have since 6.7: the host's list of formats
+/// stays as it is. The namespace has the ids of this one.
+const FOREIGN_SCRIPT: &str = r#"
+mkdir formats
+mkfifo begun mapped
+unshare --user --mount sh -euc '
+    echo > begun
+    read -r _ < mapped
+    mount -t binfmt_misc binfmt_misc formats
+    printf %s "$FORMAT" > formats/register
+    exec sh -eu "$BUILD"
+' &
+read -r _ < begun
+for ids in uid_map gid_map; do
+    map=$(while read -r inside _ count; do echo "$inside $inside $count"; done < /proc/self/$ids)
+    echo "$map" > /proc/$!/$ids
+done
+echo > mapped
+wait $!
+"#;
 
 /// The builder's present stage, from its standard error.
 fn stage(stderr: &str) -> String {
@@ -625,6 +686,7 @@ fn stage(stderr: &str) -> String {
 /// it exists while they are installed.
 const BUILD_SCRIPT: &str = r#"
 "$MMDEBSTRAP" --mode=root --variant=minbase --format=directory --include="$PACKAGES" \
+    --architectures="$ARCHITECTURE" --skip=check/qemu \
     --aptopt=apt.conf \
     --aptopt='Acquire::Languages "none"' \
     --dpkgopt='path-exclude=/usr/share/doc/*' \
@@ -749,8 +811,12 @@ fn load_from(entry: &Path, id: &str) -> Option<Image> {
     })
 }
 
-fn identity(recipe: &str, manifest: &str) -> String {
-    cache::hash([BUILDER, recipe, manifest].join("\n").as_bytes())
+fn identity(recipe: &str, manifest: &str, arch: Arch) -> String {
+    let mut parts = vec![BUILDER, recipe, manifest];
+    if arch != Arch::HOST {
+        parts.push(arch.facts().name());
+    }
+    cache::hash(parts.join("\n").as_bytes())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use base::arch::Arch;
 use base::input::file;
 use base::input::text;
 use base::input::tree::Tree;
@@ -119,7 +120,7 @@ pub fn fetch(
 }
 
 /// Fails if a kernel's name is wrong, as far as that shows without the network and without reading whole files.
-pub fn check(kernel: &KernelRef) -> Result<()> {
+pub fn check(kernel: &KernelRef, arch: Arch) -> Result<()> {
     match kernel {
         KernelRef::Debian { suite, .. } => crate::apt::check_suite(suite),
         KernelRef::Packages(files) => files.iter().try_for_each(|file| check_package(file)),
@@ -130,10 +131,10 @@ pub fn check(kernel: &KernelRef) -> Result<()> {
                     path.display()
                 );
             }
-            check_image(&image_in(path)?)
+            check_image(&image_in(path, arch)?, arch)
         }
         KernelRef::Path { path, modules } => {
-            check_image(path)?;
+            check_image(path, arch)?;
             modules.as_deref().map_or(Ok(()), check_directory)
         }
         KernelRef::Version(_) | KernelRef::Running | KernelRef::Remote(_) => Ok(()),
@@ -162,48 +163,60 @@ fn exists(path: &Path) -> Result<()> {
 fn check_package(path: &Path) -> Result<()> {
     // As `ar` writes it, with the first member of deb(5).
     const HEAD: &[u8] = b"!<arch>\ndebian-binary";
-    if !head(path, HEAD.len())?.starts_with(HEAD) {
+    if !head(path, Some(HEAD.len()))?.starts_with(HEAD) {
         bail!("not a Debian package: {} (name .deb files)", path.display());
     }
     Ok(())
 }
 
-fn check_image(path: &Path) -> Result<()> {
-    // The header's pointer to the release is of 16 bits.
-    let head = head(path, (1 << 16) + (1 << 10))?;
-    release_of(&head).ok_or_else(|| no_kernel(path))?;
+fn check_image(path: &Path, arch: Arch) -> Result<()> {
+    let head = head(path, arch.facts().head_bytes())?;
+    release_of(path, &head, arch)?;
     let about = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
-    given::refuse_cut_off(path, &head, about.len())
+    given::refuse_cut_off(path, &head, about.len(), arch)
 }
 
-fn no_kernel(path: &Path) -> anyhow::Error {
-    anyhow!(
-        "not a bootable x86 kernel: {} (name a bzImage or vmlinuz)",
-        path.display()
-    )
+/// The release of a bootable image, which must be for this architecture.
+fn release_of(path: &Path, image: &[u8], arch: Arch) -> Result<String> {
+    let release = match Arch::of_image(image) {
+        Some(other) if other != arch => bail!(
+            "kernel for {other} on a machine of {arch}: {} (name another kernel, or write arch = \"{other}\" in [machine])",
+            path.display()
+        ),
+        Some(_) => arch.facts().release(image),
+        None => None,
+    };
+    match release.filter(|release| text::is_release(release)) {
+        Some(release) => Ok(release.into()),
+        None => bail!(
+            "not a bootable {arch} kernel: {} (name a {} or vmlinuz)",
+            path.display(),
+            arch.facts().built_image().1
+        ),
+    }
 }
 
 /// The image of a tree in which it has been built.
-fn image_in(tree: &Path) -> Result<PathBuf> {
-    let vmlinuz = tree.join("arch/x86/boot/bzImage");
+fn image_in(tree: &Path, arch: Arch) -> Result<PathBuf> {
+    let (image, target) = arch.facts().built_image();
+    let vmlinuz = tree.join(image);
     if !vmlinuz.exists() {
         bail!(
-            "no built kernel: {} (run make bzImage modules in it)",
+            "no built kernel: {} (run make {target} modules in it)",
             vmlinuz.display()
         );
     }
     Ok(vmlinuz)
 }
 
-/// The first bytes of a regular file.
-fn head(path: &Path, bytes: usize) -> Result<Vec<u8>> {
+/// The first bytes of a regular file, or all of them up to the largest image.
+fn head(path: &Path, bytes: Option<usize>) -> Result<Vec<u8>> {
+    let bytes = bytes.map_or(IMAGE_BYTES, |bytes| bytes as u64);
     exists(path)?;
     let read = || -> std::io::Result<Vec<u8>> {
         file::metadata(path)?;
         let mut head = Vec::new();
-        fs::File::open(path)?
-            .take(bytes as u64)
-            .read_to_end(&mut head)?;
+        fs::File::open(path)?.take(bytes).read_to_end(&mut head)?;
         Ok(head)
     };
     read().with_context(|| format!("cannot read {}", path.display()))
@@ -271,7 +284,10 @@ fn found_in(kernels: Result<Vec<Choice>>, suite: &str, version: &str) -> Found {
 fn in_index(cache: &Cache, suite: &str, task: Task<'_>) -> Result<Vec<Choice>> {
     let _lock = cache.lock(&format!("apt {suite}"), task)?;
     let index = Suite::open(cache, suite, false, task)?;
-    Ok(debian::kernels(&index.packages(&debian::PREFIXES, task)?))
+    Ok(debian::kernels(
+        &index.packages(&debian::PREFIXES, task)?,
+        cache.arch(),
+    ))
 }
 
 /// The kernel that a Debian name was resolved to, if it is in the cache; nothing is fetched.
@@ -381,7 +397,7 @@ fn locate_anew(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> R
         let _lock = cache.lock(&format!("apt {suite}"), task)?;
         let index = Suite::open(cache, suite, refresh, task)?;
         task.tell("looking for a kernel", None);
-        let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
+        let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?, cache.arch());
         match debian::choose(&kernels, suite, version, Flavour::Cloud) {
             Ok(choice) => {
                 let release = choice.release;
@@ -405,7 +421,7 @@ pub fn list(cache: &Cache, suite: &str, refresh: bool, task: Task<'_>) -> Result
     crate::apt::check_suite(suite)?;
     let _lock = cache.lock(&format!("apt {suite}"), task)?;
     let suite = Suite::open(cache, suite, refresh, task)?;
-    let kernels = debian::kernels(&suite.packages(&debian::PREFIXES, task)?);
+    let kernels = debian::kernels(&suite.packages(&debian::PREFIXES, task)?, cache.arch());
     let offers = kernels.iter().map(|choice| Offer {
         release: choice.release.clone(),
         version: choice.version().into(),
@@ -435,7 +451,7 @@ fn fetch_debian(
     let _lock = cache.lock(&format!("apt {suite}"), task)?;
     let index = Suite::open(cache, suite, refresh, task)?;
     task.tell("looking for a kernel", None);
-    let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
+    let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?, cache.arch());
     let choice = debian::choose(&kernels, suite, version, flavour)?;
     let id = identity(choice.parts.iter().map(|part| part.sha256.as_str()));
     let kernel = match load(cache, &id)? {
@@ -608,8 +624,8 @@ fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) 
     let (vmlinuz, modules) = (files.vmlinuz, files.modules);
     let image = file::read(vmlinuz, IMAGE_BYTES)
         .with_context(|| format!("cannot read {}", vmlinuz.display()))?;
-    let release = release_of(&image).ok_or_else(|| no_kernel(vmlinuz))?;
-    given::refuse_cut_off(vmlinuz, &image, image.len() as u64)?;
+    let release = release_of(vmlinuz, &image, cache.arch())?;
+    given::refuse_cut_off(vmlinuz, &image, image.len() as u64, cache.arch())?;
     let mut sums = vec![cache::hash(&image)];
     for file in modules.map(module_files).transpose()?.unwrap_or_default() {
         task.go_on()?;
@@ -649,7 +665,7 @@ fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) 
 /// Takes the image and the modules of a built tree from where they were built: each line of
 /// `modules.order` names one. Nothing is run in the tree, so no `make modules_install` is needed.
 fn from_tree(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Kernel> {
-    let vmlinuz = image_in(tree)?;
+    let vmlinuz = image_in(tree, cache.arch())?;
     let built = fs::read_to_string(tree.join("modules.order")).unwrap_or_default();
     let staged = cache.staging(cache::size_of(&vmlinuz) * 4)?;
     for line in built.lines() {
@@ -767,18 +783,6 @@ pub(crate) fn files_in(dir: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-/// The release in the header of a bzImage (Documentation/arch/x86/boot.rst, field `kernel_version`).
-fn release_of(image: &[u8]) -> Option<String> {
-    if image.get(0x202..0x206)? != b"HdrS" {
-        return None;
-    }
-    let pointer = u16::from_le_bytes([*image.get(0x20e)?, *image.get(0x20f)?]);
-    let text = image.get(0x200 + usize::from(pointer)..)?;
-    let end = text.iter().position(|byte| *byte == 0 || *byte == b' ')?;
-    let release = std::str::from_utf8(&text[..end]).ok()?;
-    text::is_release(release).then(|| release.to_string())
 }
 
 impl Offer {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::file;
 
 use crate::cache;
@@ -259,10 +260,12 @@ fn make(
     what: &str,
     task: Task<'_>,
 ) -> Result<Kernel> {
-    if !source.join("Kconfig").exists() || !source.join("arch/x86").is_dir() {
+    let arch = Arch::HOST.facts();
+    if !source.join("Kconfig").exists() || !source.join(arch.source_dir()).is_dir() {
         bail!(
-            "not a kernel tree: {} (it has no Kconfig and arch/x86)",
-            source.display()
+            "not a kernel tree: {} (it has no Kconfig and {})",
+            source.display(),
+            arch.source_dir()
         );
     }
     let out = place.dir.join(&config.id[..16]);
@@ -271,7 +274,7 @@ fn make(
     config.apply(source, &out, &place.lock, task)?;
     let mut make = make_command(source, &out)?;
     let jobs = options.jobs.map_or_else(cpus, usize::from);
-    make.arg(format!("-j{jobs}")).arg("bzImage");
+    make.arg(format!("-j{jobs}")).arg(arch.built_image().1);
     let settled = fs::read_to_string(out.join(".config"))?;
     if settled.lines().any(|line| line == "CONFIG_MODULES=y") {
         make.arg("modules");

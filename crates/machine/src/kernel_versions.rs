@@ -56,7 +56,7 @@ pub fn range(
         let _lock = cache.lock(&format!("apt {suite}"), task)?;
         let index = Suite::open(cache, suite, refresh, task)?;
         task.tell("looking for kernels", None);
-        let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
+        let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?, cache.arch());
         all.extend(kernels.into_iter().map(|kernel| (suite, kernel)));
     }
     let mut versions = between(&all, ends, density)?;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use base::arch::Arch;
 use plan::Clock;
 use plan::cpu::CpuModel;
 use record::protocol::FromAgent;
@@ -42,7 +43,7 @@ pub fn probe(
     refresh: bool,
     task: Task<'_>,
 ) -> Result<Kvm> {
-    if let Some(why) = obstacle() {
+    if let Some(why) = obstacle(program.arch) {
         return Ok(Kvm::Absent(why));
     }
     if let (Some(known), false) = (known(cache, program), refresh) {
@@ -83,7 +84,7 @@ fn try_boot(
         host: None,
         cpu: CpuModel::plain(match accel {
             Acceleration::Kvm => "host",
-            Acceleration::Tcg => "max",
+            Acceleration::Tcg => program.arch.facts().usual_cpu(),
         }),
     };
     let patience = match accel {
@@ -114,7 +115,7 @@ pub fn known(cache: &Cache, program: &Program) -> Option<Kvm> {
 
 /// Whether it is known without a boot that guests are emulated here.
 pub fn is_known_to_emulate(cache: &Cache, program: &Program) -> bool {
-    obstacle().is_some() || matches!(known(cache, program), Some(Kvm::Broken(_)))
+    obstacle(program.arch).is_some() || matches!(known(cache, program), Some(Kvm::Broken(_)))
 }
 
 fn patience() -> Duration {
@@ -126,7 +127,13 @@ fn patience() -> Duration {
 }
 
 /// Why KVM cannot be tried, with the remedy.
-pub fn obstacle() -> Option<String> {
+pub fn obstacle(arch: Arch) -> Option<String> {
+    if arch != Arch::HOST {
+        return Some(format!(
+            "KVM runs only guests of this host's architecture, {}",
+            Arch::HOST
+        ));
+    }
     obstacle_at(Path::new("/"))
 }
 

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use profiler::elf::{self, FileFunction};
 use profiler::kernel::{Function, KernelSymbols, Layout};
 use profiler::profile::{Kind, Profile};
@@ -30,7 +31,7 @@ use crate::program;
 use crate::task::Task;
 
 /// Version of the cached symbols of a kernel.
-const LAYOUT: &str = "symbols-3";
+const LAYOUT: &str = "symbols-5";
 
 /// Longest output of a plugin, more than any guest needs.
 const MOST_BYTES: u64 = 64 << 20;
@@ -144,7 +145,7 @@ impl Profiler {
         );
         qemu.args(["-machine", "memory-backend=ram", "-object", &memory]);
         base::process::inherit(qemu, ram.into());
-        add_plugin(&symbols.kernel, hardware, qemu)
+        add_plugin(&symbols.kernel, hardware.ns_per_instruction, qemu)
     }
 
     /// The profile, from what the plugin wrote and where the guest has its code.
@@ -267,13 +268,8 @@ const OWN: &str = "/init";
 /// # Errors
 /// The user has stopped it, or nothing can be tried on this host.
 pub fn refusal(program: &Program, task: Task<'_>) -> Result<Option<String>> {
-    let hardware = Hardware {
-        qemu_major: program.release.major,
-        memory_bytes: 0,
-        ns_per_instruction: 1,
-    };
     let why = refuses(program, task, |qemu| {
-        add_plugin(&no_kernel(), &hardware, qemu).map(drop)
+        add_plugin(&no_kernel(), 1, qemu).map(drop)
     })?;
     Ok(why.map(|why| {
         format!(
@@ -305,6 +301,7 @@ pub(crate) fn refuses(
 /// A kernel of one function, for a QEMU that never runs one.
 fn no_kernel() -> KernelSymbols {
     KernelSymbols {
+        arch: Arch::HOST,
         functions: vec![Function {
             address: 0,
             name: String::new(),
@@ -316,14 +313,14 @@ fn no_kernel() -> KernelSymbols {
 }
 
 /// Has QEMU load the plugin; what it will write.
-fn add_plugin(kernel: &KernelSymbols, hardware: &Hardware, qemu: &mut Command) -> Result<File> {
-    let Some(library) = plugin::library(hardware.qemu_major) else {
+fn add_plugin(kernel: &KernelSymbols, ns_per_instruction: u32, qemu: &mut Command) -> Result<File> {
+    let Some(library) = plugin::library() else {
         bail!(
-            "this build of bakeoff has no profiler (build it where rustc has x86_64-unknown-linux-gnu)"
+            "this build of bakeoff has no profiler (build it where rustc can build for this host)"
         );
     };
-    let setup = plugin::setup(kernel, hardware.memory_bytes, hardware.ns_per_instruction);
-    let library = program::in_memory_with("bakeoff-plugin", &library)?;
+    let setup = plugin::setup(kernel, ns_per_instruction);
+    let library = program::in_memory_with("bakeoff-plugin", library)?;
     let setup = program::in_memory_with("bakeoff-setup", &setup)?;
     let out = program::in_memory("bakeoff-profile")?;
     let load = format!(
@@ -348,7 +345,6 @@ pub(crate) fn path(file: &File) -> String {
 /// Properties of a machine that the plugin needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hardware {
-    pub(crate) qemu_major: u32,
     pub(crate) memory_bytes: u64,
     pub(crate) ns_per_instruction: u32,
 }

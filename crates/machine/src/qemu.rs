@@ -13,7 +13,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use base::input::units::show_bytes;
-use plan::cpu::{CpuModel, FAST_STRING_FEATURES, PERFORMANCE_MONITORING, Presence};
+use plan::cpu::{CpuModel, PERFORMANCE_MONITORING, Presence};
 use plan::{Clients, Clock, DiskSpeed, MachinePlan};
 use profiler::profile::Profile;
 use record::protocol::code::Code;
@@ -165,10 +165,10 @@ fn settle_cpu(
     accel: Acceleration,
     clock: Clock,
 ) -> Result<CpuModel> {
-    // `max` has the fewest mitigations, like a current server; other models are "vulnerable" where no such server is.
+    let arch = program.arch.facts();
     let usual = match accel {
         Acceleration::Kvm => "host",
-        Acceleration::Tcg => "max",
+        Acceleration::Tcg => arch.usual_cpu(),
     };
     let mut cpu = match &plan.cpu_model {
         None => CpuModel::plain(usual),
@@ -195,9 +195,8 @@ fn settle_cpu(
             Some(_) => Presence::Absent,
             None => Presence::Present,
         };
-        let known = FAST_STRING_FEATURES
-            .into_iter()
-            .filter(|feature| program.features.contains(*feature));
+        let known = arch.fast_strings().iter().copied();
+        let known = known.filter(|feature| program.features.contains(*feature));
         let unspecified: Vec<_> = known
             .filter(|feature| cpu.asks_for(feature).is_none())
             .map(|feature| (feature.to_string(), presence))
@@ -271,7 +270,6 @@ impl Qemu {
             return Err("profiles need counted instructions (clock = \"instructions\")".into());
         };
         let hardware = profiling::Hardware {
-            qemu_major: self.hardware.program.release.major,
             memory_bytes: self.hardware.memory_bytes,
             ns_per_instruction,
         };
@@ -563,15 +561,11 @@ impl Hardware {
     }
 
     fn cmdline(&self, arm: &str, cpus: u32) -> String {
-        let mut words = vec!["console=ttyS0", "panic=-1", "loglevel=6"];
+        let arch = self.program.arch.facts();
+        let console = format!("console={}", arch.console());
+        let mut words = vec![&*console, "panic=-1", "loglevel=6"];
         if self.accel == Acceleration::Tcg {
-            // On a busy host the emulated timer may miss the check's deadline, and the kernel panics.
-            words.push("no_timer_check");
-            if cpus > 1 {
-                // 7.2's clocksource watchdog waits for another CPU with interrupts off, and its timeout counts jiffies
-                // while the kernel boots. If that CPU waits in stop_machine, jiffies stop, and the boot hangs.
-                words.push("tsc=nowatchdog");
-            }
+            words.extend(arch.emulated_cmdline(cpus));
         }
         if self.clock == Clock::Instructions {
             // With random addresses, 2 of 12 boots of one kernel served 0.8 and 3.4 % fewer pages than the others, during
@@ -599,6 +593,7 @@ impl Hardware {
     fn arguments(&self, files: &BootFiles, image: Option<&Path>, console: RawFd) -> Vec<String> {
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
+        let machine = self.program.arch.facts().machine();
         match self.memory() {
             GuestMemory::Reserved => {
                 let bytes = format!("size={}M", self.memory_bytes >> 20);
@@ -607,11 +602,11 @@ impl Hardware {
                     "-object",
                     &format!("memory-backend-memfd,id=ram,{bytes},{pages}"),
                 );
-                add("-machine", "q35,usb=off,vmport=off,memory-backend=ram");
+                add("-machine", &format!("{machine},memory-backend=ram"));
             }
             // QEMU requests huge pages by default.
             GuestMemory::Transparent | GuestMemory::Small => {
-                add("-machine", "q35,usb=off,vmport=off");
+                add("-machine", machine);
             }
         }
         add("-cpu", &self.cpu.to_string());
@@ -684,6 +679,7 @@ fn expect_space(dir: &Path, need_bytes: u64) -> Result<()> {
 mod tests {
     use std::time::Duration;
 
+    use base::arch::Arch;
     use expect_test::{Expect, expect};
     use plan::{MachineKind, StringPrice};
 
@@ -693,6 +689,7 @@ mod tests {
     fn plan(clock: Clock, cpus: u32) -> MachinePlan {
         MachinePlan {
             kind: MachineKind::Qemu,
+            arch: Arch::X86_64,
             cpus,
             memory_bytes: 1 << 30,
             clock,
@@ -717,6 +714,7 @@ mod tests {
     fn program() -> Program {
         let words = |text: &str| text.split(' ').map(String::from).collect();
         Program {
+            arch: Arch::X86_64,
             path: "qemu".into(),
             version: "QEMU 7.2.22".into(),
             release: Release { major: 7, minor: 2 },

@@ -509,7 +509,7 @@ fn read_kernel(fields: &Fields<'_>, context: ArmContext<'_>) -> Option<KernelRef
         Err(why) => fields.wrong("kernel", why, kernel::FORMS),
         Ok(kernel) => {
             let kernel = kernel.resolved(base);
-            match (checks.kernel)(&kernel) {
+            match (checks.kernel)(&kernel, context.machine.arch) {
                 Ok(()) => return Some(kernel),
                 Err(why) => fields.wrong("kernel", why, ""),
             }

@@ -2,16 +2,9 @@
 
 use std::fmt;
 
+use base::arch::Arch;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
-
-/// CPU features with which kernels and the C library use REP string instructions for most copies and fills. Current servers have them:
-/// `erms` since 2013, `fsrm` since 2019.
-pub const FAST_STRING_FEATURES: [&str; 5] = ["erms", "fsrm", "fzrm", "fsrs", "fsrc"];
-
-/// Features required with counted instructions. Without them kernels copy in loops that no current server runs, and that differ between
-/// versions.
-pub const NEEDED_FEATURES: [&str; 2] = ["erms", "fsrm"];
 
 /// Feature that gives a guest a performance monitoring unit. QEMU accepts it, and does not list it.
 pub const PERFORMANCE_MONITORING: &str = "pmu";
@@ -103,7 +96,10 @@ impl CpuModel {
     }
 
     /// Whether guests with it can run 64-bit kernels, as far as its name and its features show.
-    pub fn has_64_bits(&self) -> bool {
+    pub fn has_64_bits(&self, arch: Arch) -> bool {
+        if arch != Arch::X86_64 {
+            return true;
+        }
         // In QEMU `486` is also `486-v1`.
         let (name, version) = self.name.rsplit_once("-v").unwrap_or((&self.name, "0"));
         let is_version = version.bytes().all(|digit| digit.is_ascii_digit());
@@ -115,13 +111,13 @@ impl CpuModel {
     }
 
     /// Its obstacles to counted instructions, each with the reason: `without erms and fsrm`.
-    pub fn uncounted(&self) -> Vec<(String, &'static str)> {
+    pub fn uncounted(&self, arch: Arch) -> Vec<(String, &'static str)> {
         let mut obstacles = Vec::new();
         if self.name == "host" {
             let why = "only KVM shows a guest the host's CPU";
             obstacles.push(("\"host\"".into(), why));
         }
-        let removed = self.removed_fast_strings();
+        let removed = self.removed_fast_strings(arch);
         if !removed.is_empty() {
             let why = "kernels would copy and clear memory in loops that no server of today runs";
             obstacles.push((format!("without {}", removed.join(" and ")), why));
@@ -130,12 +126,10 @@ impl CpuModel {
     }
 
     /// The features of fast strings that it removes.
-    fn removed_fast_strings(&self) -> Vec<&'static str> {
+    fn removed_fast_strings(&self, arch: Arch) -> Vec<&'static str> {
         let is_removed = |feature: &&str| self.asks_for(feature) == Some(Presence::Absent);
-        FAST_STRING_FEATURES
-            .into_iter()
-            .filter(is_removed)
-            .collect()
+        let features = arch.facts().fast_strings().iter().copied();
+        features.filter(is_removed).collect()
     }
 }
 
@@ -187,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_model_without_64_bits_is_known_by_its_name_and_features() {
-        let has = |text| CpuModel::parse(text).unwrap().has_64_bits();
+        let has = |text| CpuModel::parse(text).unwrap().has_64_bits(Arch::X86_64);
         for old in ["486", "486-v1", "pentium3", "qemu32", "max,-lm"] {
             assert!(!has(old), "{old}");
         }

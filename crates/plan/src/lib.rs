@@ -35,6 +35,7 @@ use crate::growth::read_growth;
 use crate::kernel::KernelRef;
 use crate::machine::{check_clients, read_machine, set};
 use crate::pinned::{pin, read_pinned};
+use base::arch::Arch;
 use base::input::file;
 use base::input::problem::Problems;
 use base::input::tree::Tree;
@@ -305,14 +306,14 @@ pub type CheckTuning<'c> = dyn Fn(&Tuning, &[WorkloadPlan]) -> Result<(), String
 pub struct Checks<'c> {
     /// Checks a workload.
     pub workload: &'c CheckWorkload<'c>,
-    /// Checks a kernel's name.
-    pub kernel: &'c dyn Fn(&KernelRef) -> Result<(), String>,
+    /// Checks a kernel's name, for guests of this architecture.
+    pub kernel: &'c dyn Fn(&KernelRef, Arch) -> Result<(), String>,
     /// Checks a recipe's name.
     pub recipe: &'c dyn Fn(&str) -> Result<(), String>,
     /// Checks a guest's memory, in bytes.
     pub memory: &'c dyn Fn(u64) -> Result<(), String>,
     /// Checks a CPU model.
-    pub cpu_model: &'c dyn Fn(&CpuModel) -> Result<(), String>,
+    pub cpu_model: &'c dyn Fn(&CpuModel, Arch) -> Result<(), String>,
     /// Checks a program that bakeoff runs for the plan.
     pub program: &'c dyn Fn(&str) -> Result<(), String>,
     /// Reads a configuration file.
@@ -342,10 +343,10 @@ impl<'c> Checks<'c> {
     pub fn of_the_past(workload: &'c CheckWorkload<'c>) -> Self {
         Self {
             workload,
-            kernel: &|_| Ok(()),
+            kernel: &|_, _| Ok(()),
             recipe: &|_| Ok(()),
             memory: &|_| Ok(()),
-            cpu_model: &|_| Ok(()),
+            cpu_model: &|_, _| Ok(()),
             program: &|_| Ok(()),
             file: &|_| Ok(String::new()),
             tuning: &|_, _| Ok(()),

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use base::arch::Arch;
 use base::input::units;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -87,6 +88,8 @@ impl MachinePlan {
 pub struct MachinePlan {
     /// Kind of the machine.
     pub kind: MachineKind,
+    /// Architecture of guests and their kernels.
+    pub arch: Arch,
     /// Number of virtual CPUs.
     pub cpus: u32,
     /// Guest memory in bytes.
@@ -138,6 +141,7 @@ impl Default for MachinePlan {
     fn default() -> Self {
         Self {
             kind: MachineKind::Qemu,
+            arch: Arch::HOST,
             cpus: 1,
             memory_bytes: 1 << 30,
             clock: Clock::Auto,
@@ -178,6 +182,8 @@ pub(crate) fn read_machine(
     } else {
         refuse_ssh_keys(fields, machine.kind);
     }
+    let names = Arch::ALL.map(|arch| (arch.facts().name(), arch));
+    set(&mut machine.arch, fields.choice("arch", &names));
     set(
         &mut machine.cpus,
         fields.count("cpus", 1..=255).map(|cpus| cpus as u32),
@@ -216,7 +222,7 @@ pub(crate) fn read_machine(
     machine.parts_sessions = read_parts_sessions(fields, &machine);
     check_box_clients(fields, &machine);
     machine.clients = machine.clients.or_else(|| default_box_clients(&machine));
-    machine.client_kernel = read_client_kernel(fields, machine.clients, base, checks);
+    machine.client_kernel = read_client_kernel(fields, &machine, base, checks);
     machine.ceiling = read_ceiling(fields, machine.kind, checks);
     set(
         &mut machine.one_client_fewer,
@@ -362,12 +368,12 @@ fn source_addresses(workload: &WorkloadPlan) -> u64 {
 
 fn read_client_kernel(
     fields: &Fields<'_>,
-    clients: Option<Clients>,
+    machine: &MachinePlan,
     base: &Path,
     checks: Checks<'_>,
 ) -> Option<KernelRef> {
     let text = fields.text("client_kernel")?;
-    if clients != Some(Clients::Guest2) {
+    if machine.clients != Some(Clients::Guest2) {
         let what = "client_kernel without clients = \"guest2\"";
         let remedy =
             "remove it, or add clients = \"guest2\": other clients have no kernel of their own";
@@ -382,7 +388,7 @@ fn read_client_kernel(
         Err(why) => fields.wrong("client_kernel", why, kernel::FORMS),
         Ok(kernel) => {
             let kernel = kernel.resolved(base);
-            match (checks.kernel)(&kernel) {
+            match (checks.kernel)(&kernel, machine.arch) {
                 Ok(()) => return Some(kernel),
                 Err(why) => fields.wrong("client_kernel", why, ""),
             }
@@ -504,17 +510,23 @@ fn read_cpu_model(
         }
     };
     if machine.clock != Clock::Wall {
-        for (what, why) in model.uncounted() {
+        for (what, why) in model.uncounted(machine.arch) {
             let what = format!("cpu_model {what} where instructions may be counted");
             let remedy = format!("remove it, or write clock = \"wall\": {why}");
             fields.wrong("cpu_model", what, remedy);
         }
     }
-    if !model.has_64_bits() {
+    if model.name == "host" && machine.arch != Arch::HOST {
+        let what = format!("cpu_model \"host\" with arch \"{}\"", machine.arch);
+        let remedy =
+            "name another model, or none: KVM runs only guests of this host's architecture";
+        fields.wrong("cpu_model", what, remedy);
+    }
+    if !model.has_64_bits(machine.arch) {
         let what = format!("cpu_model without 64-bit mode: {model}");
         fields.wrong("cpu_model", what, MODELS_OF_64_BITS);
     }
-    if let Err(why) = (checks.cpu_model)(&model) {
+    if let Err(why) = (checks.cpu_model)(&model, machine.arch) {
         fields.wrong("cpu_model", why, "");
     }
     Some(model)
@@ -523,11 +535,19 @@ fn read_cpu_model(
 fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
     if machine.kind != MachineKind::Qemu {
         let word = machine.kind.word();
-        let keys = ["cpus", "memory", "disk_rate", "disk_requests", "cpu_model"];
+        let keys = [
+            "arch",
+            "cpus",
+            "memory",
+            "disk_rate",
+            "disk_requests",
+            "cpu_model",
+        ];
         for key in keys.into_iter().filter(|key| fields.has(key)) {
             let what = format!("{key} of a machine of kind \"{word}\"");
             let remedy = match (machine.kind, key) {
                 (MachineKind::Url, _) => "remove it: the systems are as they are",
+                (_, "arch") => "remove it: an arm boots on the machine's own architecture",
                 (MachineKind::Ssh, "cpus") => {
                     "write it in each arm that is not to have all of the box's"
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::qemu::word;
 use crate::{Counts, qemu};
 
 /// Number of groups counted separately; all others are counted together.
@@ -13,13 +14,9 @@ const MOST_SETS: usize = 1 << 14;
 /// Number of bytes read of a name.
 const NAME_BYTES: usize = 32;
 
-/// Where a kernel keeps the running task and a task its control group; fields are 0 if unknown.
+/// Where a task keeps its control group; fields are 0 if unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout {
-    /// `__per_cpu_offset[0]`.
-    pub per_cpu_offset: u64,
-    /// Per-CPU address of the pointer to the running task.
-    pub current_task: u64,
     /// `cgroups` in `task_struct`.
     pub cgroups: u64,
     /// `dfl_cgrp` in `css_set`.
@@ -50,9 +47,9 @@ impl Groups {
         }
     }
 
-    /// Attributes everything counted since the last call to the task that still runs.
-    pub fn switch(&mut self, now: &Counts) {
-        let Some(name) = self.running() else {
+    /// Attributes everything counted since the last call to the task that ran until now.
+    pub fn attribute(&mut self, task: u64, now: &Counts) {
+        let Some(name) = self.name_of(task) else {
             return;
         };
         let since = now.since(&self.last);
@@ -76,13 +73,11 @@ impl Groups {
         &self.sums
     }
 
-    fn running(&mut self) -> Option<String> {
+    fn name_of(&mut self, task: u64) -> Option<String> {
         let layout = self.layout;
-        if layout.current_task == 0 || layout.cgroups == 0 {
+        if task == 0 || layout.cgroups == 0 {
             return None;
         }
-        let per_cpu = word(layout.per_cpu_offset)?;
-        let task = word(layout.current_task.wrapping_add(per_cpu))?;
         let set = word(task.wrapping_add(layout.cgroups))?;
         if let Some(name) = self.names.get(&set) {
             return Some(name.clone());
@@ -97,11 +92,6 @@ impl Groups {
         self.names.insert(set, name.clone());
         Some(name)
     }
-}
-
-fn word(address: u64) -> Option<u64> {
-    let bytes = qemu::read_memory(address, 8)?;
-    Some(u64::from_le_bytes(*bytes.first_chunk()?))
 }
 
 /// A name as one word; the root's is `/`.

@@ -15,6 +15,7 @@
 mod decode;
 mod groups;
 mod output;
+#[allow(dead_code)]
 mod qemu;
 mod strings;
 
@@ -23,8 +24,9 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
 
+use decode::Isa;
 use groups::{Groups, Layout};
-use qemu::{INLINE_ADD, Info, NO_REGISTERS, Score, Tb};
+use qemu::{INLINE_ADD, Info, NO_REGISTERS, READS_REGISTERS, Score, Tb};
 use strings::{Pass, StringOp};
 
 /// The API version that QEMU checks: guest memory can be read since version 4 (QEMU 9.2).
@@ -59,9 +61,14 @@ impl Counts {
 }
 
 struct Plugin {
+    isa: Isa,
     score: *mut Score,
     /// QEMU's handle of the register with the resume flag; looked up when the first string instruction is translated.
     flags: Option<Option<*mut c_void>>,
+    /// QEMU's handles of the registers that have the tasks at a switch; looked up when the switch is translated.
+    tasks: Option<[Option<*mut c_void>; 2]>,
+    /// The running task; 0 before the first switch.
+    task: u64,
     groups: Groups,
     /// First address of the function that switches stacks; 0 if unknown.
     switch: u64,
@@ -88,14 +95,17 @@ fn with_plugin(act: impl FnOnce(&mut Plugin)) {
 extern "C" fn switched(_cpu: c_uint, _data: *mut c_void) {
     with_plugin(|plugin| {
         let counts = plugin.counts();
-        plugin.groups.switch(&counts);
+        let [from, to] = plugin.tasks.unwrap_or_default();
+        let read = |handle: Option<*mut c_void>| handle.and_then(qemu::read_u64).unwrap_or(0);
+        plugin.groups.attribute(read(from), &counts);
+        plugin.task = read(to);
     });
 }
 
 extern "C" fn marked(_cpu: c_uint, mark: *mut c_void) {
     with_plugin(|plugin| {
         let counts = plugin.counts();
-        plugin.groups.switch(&counts);
+        plugin.groups.attribute(plugin.task, &counts);
         plugin.marks += 1;
         output::mark(plugin, mark as usize as u8, &counts);
     });
@@ -123,14 +133,18 @@ impl Plugin {
                 let insn = qemu::qemu_plugin_tb_get_insn(tb, index);
                 let (buffer, size) = qemu::bytes(insn);
                 let bytes = &buffer[..size];
-                if let Some(mark) = decode::mark(bytes) {
+                if let Some(mark) = self.isa.mark(bytes) {
                     let data = usize::from(mark) as *mut c_void;
                     qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, marked, NO_REGISTERS, data);
                 }
                 let at = qemu::qemu_plugin_insn_vaddr(insn);
                 if at == self.switch && self.switch != 0 {
+                    self.tasks.get_or_insert_with(|| self.isa.arguments().map(qemu::register));
                     let data = std::ptr::null_mut();
-                    qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, switched, NO_REGISTERS, data);
+                    qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, switched, READS_REGISTERS, data);
+                }
+                if self.isa != Isa::X86_64 {
+                    continue;
                 }
                 if let Some(op) = StringOp::of(bytes) {
                     let offset = Counts::offset(op, self.pass(index));
@@ -151,7 +165,7 @@ impl Plugin {
         if index > 0 {
             return Pass::Start;
         }
-        let flags = *self.flags.get_or_insert_with(qemu::flags_register);
+        let flags = *self.flags.get_or_insert_with(|| qemu::register(c"eflags"));
         match flags.and_then(qemu::read_u32) {
             Some(flags) if flags & strings::RESUME != 0 => Pass::Repeat,
             Some(_) => Pass::Start,
@@ -164,7 +178,7 @@ impl Plugin {
 #[unsafe(no_mangle)]
 pub extern "C" fn qemu_plugin_install(
     id: u64,
-    _info: *const Info,
+    info: *const Info,
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
@@ -177,7 +191,9 @@ pub extern "C" fn qemu_plugin_install(
         });
         pairs.collect()
     };
-    match install(&arguments) {
+    // SAFETY: QEMU passes its description.
+    let target = unsafe { Info::target(info) };
+    match install(&arguments, &target) {
         // SAFETY: see `PluginCell`.
         Ok(plugin) => unsafe { *PLUGIN.0.get() = Some(plugin) },
         Err(why) => {
@@ -190,7 +206,8 @@ pub extern "C" fn qemu_plugin_install(
     0
 }
 
-fn install(arguments: &HashMap<String, String>) -> Result<Plugin, String> {
+fn install(arguments: &HashMap<String, String>, target: &str) -> Result<Plugin, String> {
+    let isa = Isa::of_target(target).ok_or_else(|| format!("unknown architecture: {target}"))?;
     let path = arguments.get("out").ok_or("argument missing: out")?;
     let out = File::options()
         .append(true)
@@ -204,8 +221,6 @@ fn install(arguments: &HashMap<String, String>) -> Result<Plugin, String> {
             .map_err(|why| format!("argument {key}={text}: {why}"))
     };
     let layout = Layout {
-        per_cpu_offset: number("per_cpu_offset")?,
-        current_task: number("current_task")?,
         cgroups: number("cgroups")?,
         default_cgroup: number("default_cgroup")?,
         node: number("node")?,
@@ -214,8 +229,11 @@ fn install(arguments: &HashMap<String, String>) -> Result<Plugin, String> {
     // SAFETY: QEMU allocates a zeroed score of this size per CPU.
     let score = unsafe { qemu::qemu_plugin_scoreboard_new(size_of::<Counts>()) };
     Ok(Plugin {
+        isa,
         score,
         flags: None,
+        tasks: None,
+        task: 0,
         groups: Groups::new(layout),
         switch: number("switch")?,
         marks: 0,

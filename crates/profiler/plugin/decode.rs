@@ -1,6 +1,53 @@
-//! Decodes the last instruction of a block, and marks.
+//! Decodes the last instruction of a block, and marks; a file for each architecture.
 
-use crate::strings::{self, StringOp};
+#[path = "decode/aarch64.rs"]
+mod aarch64;
+#[path = "decode/x86_64.rs"]
+mod x86_64;
+
+/// The guest's architecture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isa {
+    /// x86 with 64 bits.
+    X86_64,
+    /// Arm with 64 bits.
+    Aarch64,
+}
+
+impl Isa {
+    /// By QEMU's name.
+    pub fn of_target(name: &str) -> Option<Self> {
+        match name {
+            "x86_64" => Some(Self::X86_64),
+            "aarch64" => Some(Self::Aarch64),
+            _ => None,
+        }
+    }
+
+    /// Registers with the first two arguments of a function. The function that switches stacks gets the tasks in them.
+    pub fn arguments(self) -> [&'static std::ffi::CStr; 2] {
+        match self {
+            Self::X86_64 => [c"rdi", c"rsi"],
+            Self::Aarch64 => [c"x0", c"x1"],
+        }
+    }
+
+    /// Decodes the last instruction of a block, at address `at`.
+    pub fn last(self, at: u64, bytes: &[u8]) -> Last {
+        match self {
+            Self::X86_64 => x86_64::last(at, bytes),
+            Self::Aarch64 => aarch64::last(at, bytes),
+        }
+    }
+
+    /// The number of a mark: an instruction without effect that no compiler emits.
+    pub fn mark(self, bytes: &[u8]) -> Option<u8> {
+        match self {
+            Self::X86_64 => x86_64::mark(bytes),
+            Self::Aarch64 => aarch64::mark(bytes),
+        }
+    }
+}
 
 /// Where control goes after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,61 +86,4 @@ impl Last {
         is_rep: false,
         string_bytes: 0,
     };
-}
-
-/// Decodes the last instruction of a block, at address `at`.
-pub fn last(at: u64, bytes: &[u8]) -> Last {
-    let (prefixes, rest) = strings::split(bytes);
-    let end = at.wrapping_add(bytes.len() as u64);
-    let near = |offset: &[u8]| match *offset {
-        [byte] => end.wrapping_add_signed(i64::from(byte.cast_signed())),
-        [a, b, c, d] => end.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d]))),
-        _ => 0,
-    };
-    let other = Last::OTHER;
-    let operation = |modrm: u8| (modrm >> 3) & 7;
-    match rest {
-        [0xe8, ..] => Last {
-            kind: Kind::Call,
-            ..other
-        },
-        [0xff, modrm, ..] if matches!(operation(*modrm), 2 | 3) => Last {
-            kind: Kind::Call,
-            is_indirect: true,
-            ..other
-        },
-        [0xff, modrm, ..] if matches!(operation(*modrm), 4 | 5) => Last {
-            is_indirect: true,
-            ..other
-        },
-        [0xc3 | 0xc2, ..] => Last {
-            kind: Kind::Ret,
-            ..other
-        },
-        [0xcf, ..] => Last {
-            kind: Kind::Iret,
-            ..other
-        },
-        [0xeb | 0xe9 | 0x70..=0x7f | 0xe0..=0xe3, offset @ ..]
-        | [0x0f, 0x80..=0x8f, offset @ ..] => Last {
-            target: near(offset),
-            ..other
-        },
-        // ins, outs, movs, cmps, stos, lods, scas
-        [0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf] if strings::has_rep(prefixes) => Last {
-            target: at,
-            is_rep: true,
-            string_bytes: StringOp::of(bytes).map_or(0, |op| 1 << op.size),
-            ..other
-        },
-        _ => other,
-    }
-}
-
-/// The number of a mark: `nopl 0xbabe0f00+N(%rax)`, which no compiler emits.
-pub fn mark(bytes: &[u8]) -> Option<u8> {
-    match bytes {
-        [0x0f, 0x1f, 0x80, mark, 0x0f, 0xbe, 0xba] => Some(*mark),
-        _ => None,
-    }
 }

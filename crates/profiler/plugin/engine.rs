@@ -16,7 +16,7 @@ use std::hash::BuildHasherDefault;
 use crate::block::{Block, Hot, Shape};
 use crate::decode::{Kind, Last};
 use crate::functions::{Layout, Place, flag};
-use crate::memory::{self, Memory};
+use crate::memory::Memory;
 use crate::output::Written;
 use crate::tree::{Count, Key, Mixer, Node, Recent};
 use crate::waits::{Arrival, Left, Waits};
@@ -94,6 +94,8 @@ pub struct Engine<M> {
     health: Health,
     waits: Waits,
     saved: HashMap<u64, SavedTask>,
+    /// The task that the last call of the switching function named.
+    next_task: u64,
     // The running task.
     task: u64,
     stack: Vec<Frame>,
@@ -134,6 +136,7 @@ impl<M: Memory> Engine<M> {
             health: Health::default(),
             waits: Waits::new(layout.ns_per_instruction),
             saved: HashMap::new(),
+            next_task: 0,
             task: 0,
             stack: Vec::new(),
             node: 0,
@@ -156,6 +159,11 @@ impl<M: Memory> Engine<M> {
         self.shapes.push(block.shape);
         self.starts.push(block.starts);
         self.hot.len() as u32 - 1
+    }
+
+    /// The kernel switches to this task.
+    pub fn switch_to(&mut self, task: u64) {
+        self.next_task = task;
     }
 
     /// All instructions so far.
@@ -489,28 +497,13 @@ impl<M: Memory> Engine<M> {
         root
     }
 
-    fn word(&self, address: u64, direct: u64) -> Option<u64> {
-        let physical = memory::physical_of(address, direct);
-        self.memory
-            .word(memory::offset(physical, self.layout.memory_bytes)?)
-    }
-
-    /// The start of the kernel's direct mapping.
-    fn direct(&self) -> u64 {
-        let base = match self.layout.page_offset_base {
-            0 => None,
-            address => self.word(address, memory::DIRECT),
-        };
-        base.filter(|base| *base != 0).unwrap_or(memory::DIRECT)
-    }
-
     /// Splits all current waits and sleeps at a mark.
     pub fn mark_waits(&mut self) {
-        let (direct, offset) = (self.direct(), self.layout.last_queued);
+        let offset = self.layout.last_queued;
         let mut waits = std::mem::take(&mut self.waits);
         waits.mark(self.root, self.total, |task| match offset {
             0 => 0,
-            offset => self.word(task + offset, direct).unwrap_or(0),
+            offset => self.memory.word(task + offset).unwrap_or(0),
         });
         self.waits = waits;
     }
@@ -518,10 +511,8 @@ impl<M: Memory> Engine<M> {
     /// Handles a task switch.
     fn switch(&mut self) {
         let layout = self.layout;
-        let direct = self.direct();
-        let word = |engine: &Self, address: u64| engine.word(address, direct).unwrap_or(0);
-        let per_cpu = word(self, layout.per_cpu_offset);
-        let task = word(self, layout.current_task.wrapping_add(per_cpu));
+        let word = |engine: &Self, address: u64| engine.memory.word(address).unwrap_or(0);
+        let task = self.next_task;
         if task == 0 || task == self.task {
             return;
         }

@@ -1,10 +1,10 @@
 //! The setup that the host passes before the guest starts: functions of the kernel, and its data layout.
 
 /// First bytes of a setup; the number is its version.
-pub const MAGIC: &[u8; 8] = b"bkosetp2";
+pub const MAGIC: &[u8; 8] = b"bkosetp3";
 
 /// Number of words of `Layout` in the file.
-const LAYOUT_WORDS: usize = 12;
+const LAYOUT_WORDS: usize = 9;
 
 /// Flags of a function.
 pub mod flag {
@@ -27,12 +27,8 @@ pub mod flag {
 /// Where the kernel keeps the data that the plugin reads; 0 if the kernel lacks it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout {
-    /// `__per_cpu_offset[0]`.
-    pub per_cpu_offset: u64,
-    /// Per-CPU address of the pointer to the running task.
-    pub current_task: u64,
-    /// `page_offset_base`.
-    pub page_offset_base: u64,
+    /// First address of the function that switches stacks.
+    pub switch: u64,
     /// In `task_struct`: `comm`, `pid`, `__state`.
     pub comm: u64,
     /// See `comm`.
@@ -49,8 +45,6 @@ pub struct Layout {
     pub pcount: u64,
     /// Guest nanoseconds per instruction.
     pub ns_per_instruction: u64,
-    /// Bytes of guest memory.
-    pub memory_bytes: u64,
     /// First address of the kernel's functions, and the address after them.
     pub text: (u64, u64),
 }
@@ -127,18 +121,15 @@ impl Setup {
         let pairs = functions.chunks_exact(2);
         Ok(Self {
             layout: Layout {
-                per_cpu_offset: layout[0],
-                current_task: layout[1],
-                page_offset_base: layout[2],
-                comm: layout[3],
-                pid: layout[4],
-                state: layout[5],
-                run_delay: layout[6],
-                last_arrival: layout[7],
-                last_queued: layout[8],
-                pcount: layout[9],
-                ns_per_instruction: layout[10],
-                memory_bytes: layout[11],
+                switch: layout[0],
+                comm: layout[1],
+                pid: layout[2],
+                state: layout[3],
+                run_delay: layout[4],
+                last_arrival: layout[5],
+                last_queued: layout[6],
+                pcount: layout[7],
+                ns_per_instruction: layout[8],
                 text: (functions[0], functions[functions.len() - 2]),
             },
             functions: Functions {

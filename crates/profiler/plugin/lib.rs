@@ -1,8 +1,7 @@
 //! The QEMU plugin: counts every instruction that a guest executes, by call path and task.
 //!
-//! A shared library that QEMU loads, so it is built apart from bakeoff (`../build.rs`) and uses nothing but `std`. It runs
-//! under API version 1 (QEMU before 9) and 2 and later; the version that it announces is patched when the file is written
-//! for a QEMU. It knows addresses only; the host resolves names after the guest has ended.
+//! A shared library that QEMU loads, so it is built apart from bakeoff (`../build.rs`) and uses nothing but `std`. It knows
+//! addresses only; the host resolves names after the guest has ended.
 //!
 //! ```text
 //! translation  block -> length, last instruction, function    (`decode`, `functions`)
@@ -17,6 +16,9 @@ mod engine;
 mod functions;
 mod memory;
 mod output;
+#[path = "../counter/qemu.rs"]
+#[allow(dead_code)]
+mod qemu;
 #[path = "../counter/strings.rs"]
 #[allow(dead_code)]
 mod strings;
@@ -31,75 +33,20 @@ use std::hash::{BuildHasherDefault, Hasher as _};
 use std::io::Write as _;
 
 use block::Block;
+use decode::Isa;
 use engine::Engine;
 use functions::Setup;
 use memory::{Memory as _, Ram};
+use qemu::{Info, NO_REGISTERS, READS_REGISTERS, Tb};
 use tree::Mixer;
 
 /// First kernel address.
 const KERNEL: u64 = 1 << 63;
 
-/// More bytes than an x86 instruction can have.
-const INSTRUCTION_BYTES: usize = 16;
-
-/// The API version that QEMU checks. The host finds it by the tag that follows the number.
-#[repr(C)]
-pub struct Version {
-    api: c_int,
-    tag: [u8; 20],
-}
-
-/// Read by QEMU as an `int`.
+/// The API version that QEMU checks: guest memory can be read since version 4 (QEMU 9.2).
 #[unsafe(no_mangle)]
 #[used]
-pub static qemu_plugin_version: Version = Version {
-    api: 1,
-    tag: *b"bakeoff plugin's API",
-};
-
-/// `struct qemu_info_t`, as far as it is read.
-#[repr(C)]
-pub struct Info {
-    target: *const c_char,
-    least: c_int,
-    current: c_int,
-}
-
-enum Tb {}
-enum Insn {}
-
-type Callback = extern "C" fn(c_uint, *mut c_void);
-
-/// `QEMU_PLUGIN_CB_NO_REGS`.
-const NO_REGISTERS: c_int = 0;
-
-unsafe extern "C" {
-    fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: extern "C" fn(u64, *mut Tb));
-    fn qemu_plugin_register_vcpu_tb_exec_cb(
-        tb: *mut Tb,
-        callback: Callback,
-        flags: c_int,
-        data: *mut c_void,
-    );
-    fn qemu_plugin_register_vcpu_insn_exec_cb(
-        insn: *mut Insn,
-        callback: Callback,
-        flags: c_int,
-        data: *mut c_void,
-    );
-    fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
-    fn qemu_plugin_tb_vaddr(tb: *const Tb) -> u64;
-    fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
-    // Until version 2 it takes only the first argument and returns a pointer to the bytes; since then it copies them and
-    // returns their number. The calling convention lets one declaration serve both.
-    fn qemu_plugin_insn_data(insn: *const Insn, to: *mut u8, bytes: usize) -> usize;
-    fn qemu_plugin_insn_size(insn: *const Insn) -> usize;
-    fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
-    fn qemu_plugin_insn_haddr(insn: *const Insn) -> *const u8;
-}
-
-/// The first API version whose `qemu_plugin_insn_data` copies.
-const COPIES: c_int = 3;
+pub static qemu_plugin_version: c_int = 4;
 
 /// Most blocks of code. A server with a just-in-time compiler has some hundred thousand.
 const MOST_BLOCKS: usize = 1 << 21;
@@ -122,9 +69,10 @@ struct Plugin {
     /// Number of marks so far.
     marks: u32,
     engine: Engine<Ram>,
+    isa: Isa,
     setup: Setup,
-    /// Whether `qemu_plugin_insn_data` copies.
-    copies: bool,
+    /// QEMU's handle of the register that has the next task at a switch; looked up when the switch is translated.
+    next_task: Option<Option<*mut c_void>>,
     blocks: HashMap<(u64, u64, u64), u32, BuildHasherDefault<Mixer>>,
     out: File,
 }
@@ -163,23 +111,45 @@ extern "C" fn marked(_cpu: c_uint, mark: *mut c_void) {
     });
 }
 
+extern "C" fn switched(_cpu: c_uint, _data: *mut c_void) {
+    with_plugin(|plugin| {
+        let handle = plugin.next_task.flatten();
+        let task = handle.and_then(qemu::read_u64);
+        plugin.engine.switch_to(task.unwrap_or(0));
+    });
+}
+
 extern "C" fn translated(_id: u64, tb: *mut Tb) {
     with_plugin(|plugin| {
         // SAFETY: the block lives until this function returns.
-        let block = unsafe { TranslatedBlock::read(tb, plugin.copies) };
+        let block = unsafe { TranslatedBlock::read(tb, plugin.isa, plugin.setup.layout.switch) };
         let index = plugin.index(&block);
+        if block.switch.is_some() {
+            let [_, next] = plugin.isa.arguments();
+            plugin.next_task.get_or_insert_with(|| qemu::register(next));
+        }
         // SAFETY: as above; the data is a number.
         unsafe {
-            qemu_plugin_register_vcpu_tb_exec_cb(
+            qemu::qemu_plugin_register_vcpu_tb_exec_cb(
                 tb,
                 executed,
                 NO_REGISTERS,
                 index as usize as *mut c_void,
             );
+            if let Some(at) = block.switch {
+                let insn = qemu::qemu_plugin_tb_get_insn(tb, at);
+                let data = std::ptr::null_mut();
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(
+                    insn,
+                    switched,
+                    READS_REGISTERS,
+                    data,
+                );
+            }
             for (at, mark) in &block.marks {
-                let insn = qemu_plugin_tb_get_insn(tb, *at);
+                let insn = qemu::qemu_plugin_tb_get_insn(tb, *at);
                 let mark = usize::from(*mark) as *mut c_void;
-                qemu_plugin_register_vcpu_insn_exec_cb(insn, marked, NO_REGISTERS, mark);
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, marked, NO_REGISTERS, mark);
             }
         }
     });
@@ -196,36 +166,41 @@ struct TranslatedBlock {
     last: decode::Last,
     hash: u64,
     marks: Vec<(usize, u8)>,
+    /// Index of the first instruction of the function that switches stacks.
+    switch: Option<usize>,
 }
 
 impl TranslatedBlock {
     /// # Safety
     /// `tb` is a block that QEMU is translating.
-    unsafe fn read(tb: *mut Tb, copies: bool) -> Self {
+    unsafe fn read(tb: *mut Tb, isa: Isa, switch: u64) -> Self {
         // SAFETY: the calls query the block and its instructions by index below their number.
         unsafe {
-            let address = qemu_plugin_tb_vaddr(tb);
-            let count = qemu_plugin_tb_n_insns(tb);
+            let address = qemu::qemu_plugin_tb_vaddr(tb);
+            let count = qemu::qemu_plugin_tb_n_insns(tb);
             let mut hash = Mixer::default();
             let (mut starts, mut marks) = (Vec::with_capacity(count), Vec::new());
             let (mut end, mut last) = (address, decode::Last::OTHER);
-            let mut host = 0;
+            let (mut host, mut switch_index) = (0, None);
             for index in 0..count {
-                let insn = qemu_plugin_tb_get_insn(tb, index);
+                let insn = qemu::qemu_plugin_tb_get_insn(tb, index);
                 if index == 0 {
-                    host = qemu_plugin_insn_haddr(insn) as usize;
+                    host = qemu::qemu_plugin_insn_haddr(insn) as usize;
                 }
-                let at = qemu_plugin_insn_vaddr(insn);
-                let mut buffer = [0; INSTRUCTION_BYTES];
-                let bytes = bytes_of(insn, copies, &mut buffer);
+                let at = qemu::qemu_plugin_insn_vaddr(insn);
+                let (buffer, size) = qemu::bytes(insn);
+                let bytes = &buffer[..size];
                 let (low, high) = buffer_words(bytes);
                 hash.write_u64(low);
                 hash.write_u64(high);
                 starts.push(at.wrapping_sub(address) as u16);
-                marks.extend(decode::mark(bytes).map(|mark| (index, mark)));
+                if at == switch && switch != 0 {
+                    switch_index = Some(index);
+                }
+                marks.extend(isa.mark(bytes).map(|mark| (index, mark)));
                 end = at + bytes.len() as u64;
                 if index + 1 == count {
-                    last = decode::last(at, bytes);
+                    last = isa.last(at, bytes);
                 }
             }
             Self {
@@ -236,6 +211,7 @@ impl TranslatedBlock {
                 last,
                 hash: hash.finish(),
                 marks,
+                switch: switch_index,
             }
         }
     }
@@ -243,24 +219,10 @@ impl TranslatedBlock {
 
 /// An instruction as two words.
 fn buffer_words(bytes: &[u8]) -> (u64, u64) {
-    let mut words = [0; INSTRUCTION_BYTES];
+    let mut words = [0; qemu::INSTRUCTION_BYTES];
     words[..bytes.len()].copy_from_slice(bytes);
     let words = u128::from_le_bytes(words);
     (words as u64, (words >> 64) as u64)
-}
-
-/// # Safety
-/// `insn` is an instruction of the block that QEMU is translating.
-unsafe fn bytes_of(insn: *const Insn, copies: bool, buffer: &mut [u8; INSTRUCTION_BYTES]) -> &[u8] {
-    // SAFETY: QEMU copies or points to `size` bytes of the instruction.
-    unsafe {
-        let size = qemu_plugin_insn_size(insn).min(INSTRUCTION_BYTES);
-        let got = qemu_plugin_insn_data(insn, buffer.as_mut_ptr(), size);
-        if !copies && got != 0 {
-            std::ptr::copy_nonoverlapping(got as *const u8, buffer.as_mut_ptr(), size);
-        }
-        &buffer[..size]
-    }
 }
 
 impl Plugin {
@@ -305,14 +267,14 @@ pub extern "C" fn qemu_plugin_install(
     argv: *const *const c_char,
 ) -> c_int {
     // SAFETY: QEMU passes its description and `argc` arguments.
-    let (version, arguments) = unsafe {
+    let (target, arguments) = unsafe {
         let texts = (0..argc as usize).map(|at| CStr::from_ptr(*argv.add(at)));
         let texts: Vec<_> = texts
             .map(|text| text.to_string_lossy().into_owned())
             .collect();
-        ((*info).current, texts)
+        (Info::target(info), texts)
     };
-    match install(&arguments, version) {
+    match install(&arguments, &target) {
         // SAFETY: see `PluginCell`.
         Ok(plugin) => unsafe { *PLUGIN.0.get() = Some(plugin) },
         Err(why) => {
@@ -321,11 +283,12 @@ pub extern "C" fn qemu_plugin_install(
         }
     }
     // SAFETY: `translated` has the type that QEMU requires.
-    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
+    unsafe { qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
     0
 }
 
-fn install(arguments: &[String], version: c_int) -> Result<Plugin, String> {
+fn install(arguments: &[String], target: &str) -> Result<Plugin, String> {
+    let isa = Isa::of_target(target).ok_or_else(|| format!("unknown architecture: {target}"))?;
     let value = |key: &str| {
         let mut pairs = arguments.iter().filter_map(|text| text.split_once('='));
         let value = pairs.find_map(|(name, value)| (name == key).then_some(value));
@@ -341,12 +304,13 @@ fn install(arguments: &[String], version: c_int) -> Result<Plugin, String> {
         .map_err(|why| format!("cannot write {out}: {why}"))?;
     out.write_all(output::MAGIC)
         .map_err(|why| why.to_string())?;
-    let engine = Engine::new(Ram::new(), setup.layout);
+    let engine = Engine::new(Ram::new(isa, qemu::word), setup.layout);
     Ok(Plugin {
         marks: 0,
         engine,
+        isa,
         setup,
-        copies: version >= COPIES,
+        next_task: None,
         blocks: HashMap::default(),
         out,
     })

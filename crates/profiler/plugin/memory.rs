@@ -2,10 +2,12 @@
 
 use std::fs;
 
+use crate::decode::Isa;
+
 /// Access to a guest's memory; tests use a fake.
 pub trait Memory {
-    /// Eight bytes at an offset of the guest's RAM.
-    fn word(&self, offset: u64) -> Option<u64>;
+    /// Eight bytes at a kernel address.
+    fn word(&self, address: u64) -> Option<u64>;
 
     /// The guest physical address of a byte in QEMU's memory.
     fn physical(&mut self, host: usize) -> Option<u64>;
@@ -14,22 +16,23 @@ pub trait Memory {
 /// Name of the memory file that the host creates as the guest's RAM.
 const NAME: &str = "/memfd:bakeoff-ram";
 
-/// Start of the kernel's image mapping, which maps physical address 0 without KASLR.
-const IMAGE: u64 = 0xffff_ffff_8000_0000;
-
-/// Start of the direct mapping, unless the kernel has `page_offset_base`.
-pub const DIRECT: u64 = 0xffff_8880_0000_0000;
-
 /// RAM that QEMU has mapped from a memory file.
 pub struct Ram {
+    isa: Isa,
+    read: fn(u64) -> Option<u64>,
     start: usize,
     bytes: usize,
 }
 
 impl Ram {
-    /// RAM that is not found yet, because QEMU maps it after it loads plugins.
-    pub fn new() -> Self {
-        Self { start: 0, bytes: 0 }
+    /// RAM that is not found yet, because QEMU maps it after it loads plugins. `read` reads a word at a kernel address.
+    pub fn new(isa: Isa, read: fn(u64) -> Option<u64>) -> Self {
+        Self {
+            isa,
+            read,
+            start: 0,
+            bytes: 0,
+        }
     }
 
     fn find(&mut self) {
@@ -51,14 +54,8 @@ impl Ram {
 }
 
 impl Memory for Ram {
-    fn word(&self, offset: u64) -> Option<u64> {
-        let offset = usize::try_from(offset).ok()?;
-        if offset.checked_add(8)? > self.bytes {
-            return None;
-        }
-        // SAFETY: the word lies within the mapping, which QEMU keeps until it exits. The guest does not run
-        // meanwhile, because its only CPU is calling.
-        Some(unsafe { ((self.start + offset) as *const u64).read_unaligned() })
+    fn word(&self, address: u64) -> Option<u64> {
+        (self.read)(address)
     }
 
     fn physical(&mut self, host: usize) -> Option<u64> {
@@ -68,7 +65,7 @@ impl Memory for Ram {
         let offset = host
             .checked_sub(self.start)
             .filter(|offset| *offset < self.bytes)?;
-        Some(address(offset as u64, self.bytes as u64))
+        Some(address(self.isa, offset as u64, self.bytes as u64))
     }
 }
 
@@ -77,28 +74,14 @@ const LOW: u64 = 0x8000_0000;
 const LOW_LIMIT: u64 = 0xb000_0000;
 const HIGH: u64 = 1 << 32;
 
-/// Offset of a physical address in RAM.
-pub fn offset(physical: u64, bytes: u64) -> Option<u64> {
-    let offset = match physical {
-        low if low < LOW || bytes < LOW_LIMIT => low,
-        high => high.checked_sub(HIGH)? + LOW,
-    };
-    (offset < bytes).then_some(offset)
-}
+/// Where QEMU's virt machine of Arm puts RAM.
+const ARM_START: u64 = 0x4000_0000;
 
-fn address(offset: u64, bytes: u64) -> u64 {
-    if offset < LOW || bytes < LOW_LIMIT {
-        offset
-    } else {
-        offset - LOW + HIGH
-    }
-}
-
-/// The physical address of a kernel address; `direct` is the start of the direct mapping.
-pub fn physical_of(address: u64, direct: u64) -> u64 {
-    if address >= IMAGE {
-        address - IMAGE
-    } else {
-        address.wrapping_sub(direct)
+/// The physical address of an offset in RAM of this size.
+pub fn address(isa: Isa, offset: u64, bytes: u64) -> u64 {
+    match isa {
+        Isa::Aarch64 => offset + ARM_START,
+        Isa::X86_64 if offset < LOW || bytes < LOW_LIMIT => offset,
+        Isa::X86_64 => offset - LOW + HIGH,
     }
 }

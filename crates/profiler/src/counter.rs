@@ -15,15 +15,12 @@ pub fn library() -> Option<&'static [u8]> {
     (!PLUGIN.is_empty()).then_some(PLUGIN)
 }
 
-/// The plugin's arguments: where a kernel keeps its tasks and their control groups. Empty if the kernel lacks any of them.
+/// The plugin's arguments: where a kernel switches tasks, and where these keep their control groups. Empty if the kernel lacks any
+/// of them.
 pub fn arguments(kernel: &KernelSymbols) -> Vec<(&'static str, u64)> {
-    let layout = &kernel.layout;
-    let group = layout.group;
-    let switch = kernel.address("__switch_to_asm");
+    let group = kernel.layout.group;
     let places = [
-        ("switch", switch.unwrap_or(0)),
-        ("per_cpu_offset", layout.per_cpu_offset),
-        ("current_task", layout.current_task),
+        ("switch", kernel.switch().unwrap_or(0)),
         ("cgroups", group.of_task),
         ("default_cgroup", group.default),
         ("node", group.node),

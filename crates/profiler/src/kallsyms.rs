@@ -50,6 +50,9 @@ const NAMES_BYTES: usize = 64 << 20;
 /// everywhere would take quadratic time.
 const MOST_STEPS: usize = 4 << 20;
 
+/// `_stext` lies at most so far behind `_text`: on arm64 after the image's header, which fills 64 KiB.
+const TEXT_OFFSET: u64 = 0x2_0000;
+
 /// Reads the table; `text` is the address of `_text`.
 pub fn read(section: Section<'_>, text: u64) -> Result<Vec<Symbol>> {
     let tokens = Tokens::find(section.data).context("kernel without kallsyms (CONFIG_KALLSYMS)")?;
@@ -253,6 +256,10 @@ fn addresses(
         .map(|(index, _)| index)
         .collect();
     for (start, base) in places {
+        let base = match base {
+            0 => base_of_relocatable(names, text),
+            base => base,
+        };
         for form in [Form::Mixed { base }, Form::Based { base }, Form::Placed] {
             let address = |index: usize| {
                 let at = start + index * 4;
@@ -266,7 +273,7 @@ fn addresses(
                 })
             };
             let fits = |index: &usize| {
-                address(*index).is_some_and(|address| address.wrapping_sub(text) < 0x1000)
+                address(*index).is_some_and(|address| address.wrapping_sub(text) < TEXT_OFFSET)
             };
             if !text_symbols.is_empty() && text_symbols.iter().all(fits) {
                 return (0..names.texts.len()).map(address).collect();
@@ -274,6 +281,14 @@ fn addresses(
         }
     }
     None
+}
+
+/// The base in a relocatable kernel of arm64, which writes it only as it boots: the first symbol. That is `_text`, or `_stext` behind
+/// the header in a kernel whose table has only functions.
+fn base_of_relocatable(names: &Names, text: u64) -> u64 {
+    const HEADER_BYTES: u64 = 0x1_0000;
+    let has_text = names.texts.iter().any(|name| &name[1..] == b"_text");
+    text + if has_text { 0 } else { HEADER_BYTES }
 }
 
 fn word(data: &[u8], at: usize) -> Option<u32> {

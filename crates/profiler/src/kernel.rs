@@ -1,6 +1,7 @@
 //! What the plugin and its reader need of a kernel: its functions, and where it keeps its tasks.
 
 use anyhow::{Context, Result};
+use base::arch::Arch;
 use object::ObjectSection as _;
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +22,6 @@ pub struct Function {
 /// Where a kernel keeps the data that the plugin reads; 0 if it lacks it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
-    /// `__per_cpu_offset`.
-    pub per_cpu_offset: u64,
-    /// Per-CPU address of the pointer to the running task.
-    pub current_task: u64,
-    /// `page_offset_base`.
-    pub page_offset_base: u64,
     /// Offsets in `task_struct`.
     pub task: TaskLayout,
     /// The path from a task to the name of its control group.
@@ -68,6 +63,8 @@ pub struct TaskLayout {
 /// Symbols and layout of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelSymbols {
+    /// Its architecture.
+    pub arch: Arch,
     /// Functions by address, ascending, each address once.
     pub functions: Vec<Function>,
     /// The address after the last function.
@@ -84,7 +81,10 @@ impl KernelSymbols {
     /// # Errors
     /// The image cannot be unpacked or has no symbol table, so that nothing can be profiled.
     pub fn read(vmlinuz: &[u8]) -> Result<Self> {
-        Self::from_vmlinux(&bzimage::unpack(vmlinuz)?)
+        match Arch::of_image(vmlinuz) {
+            Some(Arch::Aarch64) => Self::from_flat_image(vmlinuz),
+            Some(Arch::X86_64) | None => Self::from_vmlinux(&bzimage::unpack(vmlinuz)?),
+        }
     }
 
     fn from_vmlinux(vmlinux: &[u8]) -> Result<Self> {
@@ -97,20 +97,50 @@ impl KernelSymbols {
         let (text, _) = section(".text").context("kernel without a .text section")?;
         let (address, data) = section(".rodata").context("kernel without a .rodata section")?;
         let symbols = kallsyms::read(Section { address, data }, text)?;
+        Ok(Self::new(
+            Arch::X86_64,
+            symbols,
+            section(".BTF").map(|(_, data)| data),
+        ))
+    }
+
+    /// An image that is the kernel as it lies in memory, without sections.
+    fn from_flat_image(image: &[u8]) -> Result<Self> {
+        let release = Arch::Aarch64.facts().release(image);
+        let start = start_of_arm_kernel(release.context("kernel image without a release")?);
+        let section = Section {
+            address: start,
+            data: image,
+        };
+        let symbols = kallsyms::read(section, start)?;
+        Ok(Self::new(Arch::Aarch64, symbols, find_btf(image)))
+    }
+
+    fn new(arch: Arch, symbols: Vec<Symbol>, btf: Option<&[u8]>) -> Self {
         let mut lacks = Vec::new();
-        let btf = section(".BTF").context("kernel without BTF (CONFIG_DEBUG_INFO_BTF)");
-        let btf = btf.and_then(|(_, data)| Btf::read(data));
+        let btf = btf.context("kernel without BTF (CONFIG_DEBUG_INFO_BTF)");
+        let btf = btf.and_then(Btf::read);
         let btf = btf
             .map_err(|why| lacks.push(format!("{why:#}: no tasks and no waits")))
             .ok();
-        let layout = layout(&symbols, btf.as_ref(), &mut lacks);
+        let has_switch = symbols
+            .iter()
+            .any(|symbol| symbol.name == arch.facts().switch());
+        let layout = layout(btf.as_ref(), has_switch, &mut lacks);
         let (functions, end) = functions(symbols);
-        Ok(Self {
+        Self {
+            arch,
             functions,
             end,
             layout,
             lacks,
-        })
+        }
+    }
+
+    /// The first address of the function that switches stacks; `None` if tasks are unknown.
+    pub fn switch(&self) -> Option<u64> {
+        let is_known = self.layout.task.comm != 0;
+        is_known.then(|| self.address(self.arch.facts().switch()))?
     }
 
     /// The first address of a function.
@@ -129,14 +159,39 @@ impl KernelSymbols {
     }
 }
 
-/// Whether the CPU enters a function of this name directly, by a system call, an interrupt or an exception, not by a call.
-pub fn is_entry(name: &str) -> bool {
-    // `asm_call_on_stack` and similar functions of 5.8 to 5.11 are called and return.
-    let is_called = name.starts_with("asm_call_");
-    let has_entry_prefix = ["asm_", "entry_SYSCALL_", "entry_SYSENTER_", "entry_INT80_"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix));
-    has_entry_prefix && !is_called
+/// The type information in an image without sections, by its header (`struct btf_header` in include/uapi/linux/btf.h): types directly
+/// behind it, then strings.
+fn find_btf(image: &[u8]) -> Option<&[u8]> {
+    const HEADER_BYTES: usize = 24;
+    const START: &[u8] = &[0x9f, 0xeb, 1, 0, HEADER_BYTES as u8, 0, 0, 0];
+    let starts = image.windows(START.len()).enumerate();
+    let mut starts = starts.filter(|(_, window)| *window == START);
+    starts.find_map(|(at, _)| {
+        let number = |index: usize| {
+            let place = at + START.len() + index * 4;
+            let bytes = image.get(place..place + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
+        };
+        let [types, types_length, strings, strings_length] =
+            [number(0)?, number(1)?, number(2)?, number(3)?];
+        let is_header = types == 0 && strings == types_length && strings_length > 0;
+        let end = at + HEADER_BYTES + strings + strings_length;
+        is_header.then(|| image.get(at..end))?
+    })
+}
+
+/// `KIMAGE_VADDR` of an arm64 kernel with virtual addresses of 48 bits (arch/arm64/include/asm/memory.h). It moves with the size of
+/// the modules' region, which lies before it.
+fn start_of_arm_kernel(release: &str) -> u64 {
+    let mut numbers = release
+        .split(['.', '-', '+'])
+        .map_while(|text| text.parse().ok());
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    match version {
+        (6, 5..) | (7.., _) => 0xffff_8000_8000_0000,
+        (5, 17..) | (6, _) => 0xffff_8000_0800_0000,
+        _ => 0xffff_8000_1000_0000,
+    }
 }
 
 fn functions(symbols: Vec<Symbol>) -> (Vec<Function>, u64) {
@@ -185,18 +240,11 @@ fn is_no_function(name: &str) -> bool {
             && (name.ends_with("_text_start") || name.ends_with("_text_end")))
 }
 
-fn layout(symbols: &[Symbol], btf: Option<&Btf<'_>>, lacks: &mut Vec<String>) -> Layout {
-    let symbol = |name: &str| {
-        let symbol = symbols.iter().find(|symbol| symbol.name == name);
-        symbol.map(|symbol| symbol.address)
-    };
+fn layout(btf: Option<&Btf<'_>>, has_switch: bool, lacks: &mut Vec<String>) -> Layout {
     let member = |path: &[&str]| {
         btf.and_then(|btf| btf.offset("task_struct", path))
             .unwrap_or(0)
     };
-    // From 6.2 to 6.14 the running task is a member of `pcpu_hot`.
-    let in_pcpu_hot = || Some(symbol("pcpu_hot")? + btf?.offset("pcpu_hot", &["current_task"])?);
-    let current = symbol("current_task").or_else(in_pcpu_hot);
     let task = TaskLayout {
         comm: member(&["comm"]),
         pid: member(&["pid"]),
@@ -219,42 +267,12 @@ fn layout(symbols: &[Symbol], btf: Option<&Btf<'_>>, lacks: &mut Vec<String>) ->
         node: offset("cgroup", "kn"),
         name: offset("kernfs_node", "name"),
     };
-    let per_cpu_offset = symbol("__per_cpu_offset");
-    if current.is_none() || per_cpu_offset.is_none() || task.comm == 0 {
+    if !has_switch || task.comm == 0 {
         lacks.push("kernel that does not say where its running task is: all is one task".into());
         return Layout::default();
     }
     if task.run_delay == 0 || task.last_arrival == 0 {
         lacks.push("kernel without sched_info (CONFIG_SCHEDSTATS): no waits".into());
     }
-    Layout {
-        per_cpu_offset: per_cpu_offset.unwrap_or(0),
-        current_task: current.unwrap_or(0),
-        page_offset_base: symbol("page_offset_base").unwrap_or(0),
-        task,
-        group,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_that_the_cpu_enters_directly_are_entries_and_stack_switches_are_not() {
-        let entries = [
-            "asm_exc_page_fault",
-            "asm_sysvec_apic_timer_interrupt",
-            "asm_common_interrupt",
-            "entry_SYSCALL_64",
-        ];
-        assert!(entries.into_iter().all(is_entry));
-        let called = [
-            "asm_call_on_stack",
-            "asm_call_sysvec_on_stack",
-            "asm_call_irq_on_stack",
-            "do_syscall_64",
-        ];
-        assert!(!called.into_iter().any(is_entry));
-    }
+    Layout { task, group }
 }

@@ -399,6 +399,7 @@ mod tests {
             name: name.into(),
         };
         KernelSymbols {
+            arch: base::arch::Arch::X86_64,
             functions: vec![function(0x1000, "entry"), function(0x2000, "tcp_sendmsg")],
             end: 0x3000,
             layout: Layout::default(),

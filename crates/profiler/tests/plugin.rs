@@ -1,5 +1,4 @@
 //! Tests of the plugin's engine without QEMU: executes blocks as QEMU would, and checks the call tree.
-#![expect(unsafe_code, reason = "the plugin reads the guest's memory")]
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -28,7 +27,7 @@ mod waits;
 use std::collections::BTreeMap;
 
 use block::Block;
-use decode::{Kind, Last};
+use decode::{Isa, Kind, Last};
 use engine::Engine;
 use functions::{Layout, Place, flag};
 use memory::Memory;
@@ -41,8 +40,8 @@ const TEXT: u64 = 0xffff_ffff_8100_0000;
 struct Words(BTreeMap<u64, u64>);
 
 impl Memory for Words {
-    fn word(&self, offset: u64) -> Option<u64> {
-        Some(self.0.get(&offset).copied().unwrap_or(0))
+    fn word(&self, address: u64) -> Option<u64> {
+        Some(self.0.get(&address).copied().unwrap_or(0))
     }
 
     fn physical(&mut self, _host: usize) -> Option<u64> {
@@ -50,9 +49,9 @@ impl Memory for Words {
     }
 }
 
-/// Where the fake kernel keeps its tasks; physical and direct addresses differ only by `DIRECT`.
-const PER_CPU: u64 = 0x100;
+/// Where the fake kernel keeps the address of the running task.
 const CURRENT: u64 = 0x200;
+/// Where its tasks have their data.
 const COMM: u64 = 0x10;
 const PID: u64 = 0x20;
 const STATE: u64 = 0x28;
@@ -122,11 +121,7 @@ fn flags(index: u64) -> u8 {
 
 impl Guest {
     fn new() -> Self {
-        let mut memory = Words::default();
-        memory.0.insert(PER_CPU, memory::DIRECT);
         let layout = Layout {
-            per_cpu_offset: memory::DIRECT + PER_CPU,
-            current_task: CURRENT,
             comm: COMM,
             pid: PID,
             state: STATE,
@@ -134,13 +129,12 @@ impl Guest {
             last_arrival: LAST_ARRIVAL,
             last_queued: LAST_QUEUED,
             pcount: PCOUNT,
-            memory_bytes: 1 << 20,
             text: (TEXT, TEXT + 0x1000),
             ns_per_instruction: 2,
             ..Layout::default()
         };
         Self {
-            engine: Engine::new(memory, layout),
+            engine: Engine::new(Words::default(), layout),
             blocks: BTreeMap::new(),
         }
     }
@@ -182,9 +176,9 @@ impl Guest {
     }
 
     fn set_task(&mut self, task: u64, name: [u8; 8]) -> &mut Self {
+        self.engine.switch_to(task);
         let words = &mut self.engine.memory.0;
-        // The per-CPU area begins at the start of the direct mapping.
-        words.insert(CURRENT, memory::DIRECT + task);
+        words.insert(CURRENT, task);
         words.insert(task + COMM, u64::from_le_bytes(name));
         self
     }
@@ -195,7 +189,7 @@ impl Guest {
         self.run(SCHEDULE, 0, Kind::Call)
             .run(SWITCH, 0, Kind::Other);
         let words = &mut self.engine.memory.0;
-        let old = words.get(&CURRENT).map(|task| task - memory::DIRECT);
+        let old = words.get(&CURRENT).copied();
         if let Some(old) = old {
             words.insert(old + STATE, state);
         }
@@ -461,7 +455,7 @@ fn each_task_has_a_separate_stack() {
 fn string_instructions_are_counted_by_iterations_bytes_and_starts() {
     let mut guest = Guest::new();
     let at = function(MAIN);
-    let movsq = decode::last(at, &[0xf3, 0x48, 0xa5]);
+    let movsq = Isa::X86_64.last(at, &[0xf3, 0x48, 0xa5]);
     for _ in 0..10 {
         guest.block(at, movsq, 1);
     }
@@ -489,39 +483,61 @@ fn string_instructions_that_move_or_fill_are_decoded() {
 
 #[test]
 fn the_last_instruction_is_decoded() {
-    let kind = |bytes: &[u8]| decode::last(0x1000, bytes).kind;
+    let kind = |bytes: &[u8]| Isa::X86_64.last(0x1000, bytes).kind;
     assert_eq!(kind(&[0xe8, 0, 0, 0, 0]), Kind::Call);
     assert_eq!(kind(&[0x41, 0xff, 0xd3]), Kind::Call, "call *%r11");
     assert_eq!(kind(&[0xf3, 0xc3]), Kind::Ret);
     assert_eq!(kind(&[0x48, 0xcf]), Kind::Iret);
     assert_eq!(kind(&[0xff, 0xe0]), Kind::Other, "jmp *%rax");
-    let target = |bytes: &[u8]| decode::last(0x1000, bytes).target;
+    let target = |bytes: &[u8]| Isa::X86_64.last(0x1000, bytes).target;
     assert_eq!(target(&[0x75, 0xfe]), 0x1000);
     assert_eq!(target(&[0x0f, 0x85, 0x10, 0, 0, 0]), 0x1016);
     assert_eq!(target(&[0xe9, 0xfb, 0xff, 0xff, 0xff]), 0x1000);
     assert!(
-        decode::last(0x1000, &[0xf3, 0x48, 0xa5]).is_rep,
+        Isa::X86_64.last(0x1000, &[0xf3, 0x48, 0xa5]).is_rep,
         "rep movsq"
     );
-    assert!(!decode::last(0x1000, &[0xf3, 0x90]).is_rep, "pause");
+    assert!(!Isa::X86_64.last(0x1000, &[0xf3, 0x90]).is_rep, "pause");
     assert_eq!(
-        decode::mark(&[0x0f, 0x1f, 0x80, 2, 0x0f, 0xbe, 0xba]),
+        Isa::X86_64.mark(&[0x0f, 0x1f, 0x80, 2, 0x0f, 0xbe, 0xba]),
         Some(2)
     );
-    assert_eq!(decode::mark(&[0x0f, 0x1f, 0x80, 2, 0, 0, 0]), None);
+    assert_eq!(Isa::X86_64.mark(&[0x0f, 0x1f, 0x80, 2, 0, 0, 0]), None);
+}
+
+#[test]
+fn branches_of_arm_are_decoded() {
+    let last = |word: u32| Isa::Aarch64.last(0x1000, &word.to_le_bytes());
+    let kind = |word| (last(word).kind, last(word).is_indirect);
+    // Encodings from objdump(1).
+    assert_eq!(kind(0x9400_0004), (Kind::Call, false), "bl");
+    assert_eq!(kind(0xd63f_0060), (Kind::Call, true), "blr x3");
+    assert_eq!(kind(0xd61f_0200), (Kind::Other, true), "br x16");
+    assert_eq!(kind(0xd65f_03c0), (Kind::Ret, false), "ret");
+    assert_eq!(kind(0xd65f_0bff), (Kind::Ret, false), "retaa");
+    assert_eq!(kind(0xd69f_03e0), (Kind::Iret, false), "eret");
+    assert_eq!(last(0x1400_0003).target, 0x100c, "b");
+    assert_eq!(last(0x17ff_ffff).target, 0xffc, "b");
+    assert_eq!(last(0x5400_0041).target, 0x1008, "b.ne");
+    assert_eq!(last(0xb4ff_ffe0).target, 0xffc, "cbz x0");
+    assert_eq!(last(0x3707_fe40).target, 0xfc8, "tbnz w0, #0");
+    assert_eq!(last(0xd503_201f), Last::OTHER, "nop");
+    let mark = |word: u32| Isa::Aarch64.mark(&word.to_le_bytes());
+    assert_eq!(mark(0xd297_401f), Some(0));
+    assert_eq!(mark(0xd297_401f + (2 << 5)), Some(2));
+    assert_eq!(mark(0xd297_4000), None, "into another register");
 }
 
 #[test]
 fn memory_above_the_hole_is_found() {
     let bytes = 4 << 30;
-    assert_eq!(memory::offset(0x1000, bytes), Some(0x1000));
-    assert_eq!(memory::offset(1 << 32, bytes), Some(0x8000_0000));
-    assert_eq!(memory::offset(0x9000_0000, bytes), None, "the hole");
-    assert_eq!(
-        memory::offset(0x9000_0000, 0xa000_0000),
-        Some(0x9000_0000),
-        "no hole below 2.75 GiB"
-    );
+    let address = |offset, bytes| memory::address(Isa::X86_64, offset, bytes);
+    assert_eq!(address(0x1000, bytes), 0x1000);
+    assert_eq!(address(0x8000_0000, bytes), 1 << 32);
+    // No hole below 2.75 GiB.
+    assert_eq!(address(0x9000_0000, 0xa000_0000), 0x9000_0000);
+    let arm = memory::address(Isa::Aarch64, 0x1000, bytes);
+    assert_eq!(arm, 0x4000_1000);
 }
 
 const IDLE: u64 = 0x8000;

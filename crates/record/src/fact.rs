@@ -97,6 +97,9 @@ pub const ONE_CPU_GROUP: &str = "agent:one-cpu-group";
 /// Whether HyStart of TCP CUBIC was switched off for clients beside services.
 pub const NO_HYSTART: &str = "agent:no-hystart";
 
+/// Model of the first CPU, as `/proc/cpuinfo` names it; on Arm, by its numbers there.
+pub const CPU_MODEL: &str = "/proc/cpuinfo:model name";
+
 /// CPU model of the guest.
 pub const MACHINE_CPU: &str = "machine:cpu";
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use base::arch::Arch;
 use clap::Args;
 use plan::MOST_BLOCKS;
 
@@ -31,6 +32,9 @@ pub struct CompareArgs {
     /// The kernel for --sysctl and --cmdline
     #[arg(long, value_name = "KERNEL", conflicts_with = "kernels", help_heading = QUESTION)]
     pub kernel: Option<String>,
+    /// Architecture of guests: x86_64 or aarch64 [default: this host's]
+    #[arg(long, value_name = "ARCH", value_parser = super::arch, help_heading = QUESTION)]
+    pub arch: Option<Arch>,
     /// A file that PROGRAM needs; words of PROGRAM with a slash that name files are copied without this option, except system files
     /// (/proc, /etc, /usr, ...)
     #[arg(long = "file", value_name = "PATH", requires = "program", help_heading = QUESTION)]

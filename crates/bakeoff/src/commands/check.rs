@@ -301,7 +301,8 @@ fn emulator_warnings(plan: &Plan, qemu: Option<&Path>, counted: bool) -> Result<
     }
     super::with_progress(true, |cache, task| {
         let mut warnings = Vec::new();
-        let Ok(program) = emulator_choice::find(qemu, cache, task) else {
+        let Ok(program) = emulator_choice::find(qemu, &cache.of_arch(plan.machine.arch), task)
+        else {
             return Ok(warnings);
         };
         // If the host's QEMU cannot count instructions, the run fetches another one.
@@ -341,7 +342,8 @@ fn hidden_file_warnings(plan: &Plan) -> Vec<String> {
 /// the network.
 pub(super) fn check_kernels_exist(plan: &Plan, path: &Path) -> Result<Vec<String>> {
     let lookups = super::with_progress(true, |cache, task| {
-        let look_up = |arm: &Arm| kernel::look_up(cache, &arm.kernel, task);
+        let cache = cache.of_arch(plan.machine.arch);
+        let look_up = |arm: &Arm| kernel::look_up(&cache, &arm.kernel, task);
         Ok(plan.arms.iter().map(look_up).collect::<Vec<Found>>())
     })?;
     let (mut problems, mut unchecked) = (Vec::new(), Vec::new());
@@ -382,6 +384,7 @@ fn check_cached_kernels(plan: &Plan, path: &Path) -> Result<()> {
     }
     let mut problems = Vec::new();
     super::with_progress(true, |cache, _| {
+        let cache = &cache.of_arch(plan.machine.arch);
         for arm in &plan.arms {
             let Some(kernel) = machine::kernel::cached_as(cache, &arm.kernel) else {
                 continue;

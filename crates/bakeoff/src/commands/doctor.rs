@@ -1,6 +1,7 @@
 //! `doctor`: examines what this host can do, what is missing, and how to get it.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::units::significant;
 use machine::doctor;
 use machine::doctor::{HostProperty, State};
@@ -47,13 +48,18 @@ pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
 
 /// Measures and prints the cost of string instructions.
 fn calibrate(json: bool) -> Result<End> {
-    let cost = string_cost::measure();
-    let StringCost {
+    let Some(StringCost {
         instruction_ns,
         cached_byte,
         memory_byte,
         start,
-    } = cost;
+    }) = string_cost::measure()
+    else {
+        bail!(
+            "this host's CPU has no string instructions to measure: its architecture is {}",
+            Arch::HOST
+        );
+    };
     if json {
         print_json(&json!({
             "instruction_ns": instruction_ns, "cached_byte": cached_byte, "memory_byte": memory_byte, "start": start,

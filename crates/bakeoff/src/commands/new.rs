@@ -113,6 +113,7 @@ fn draft(word: &str) -> Result<String> {
             format!("Which kernel is better at {kind}? docs/reference/plan.md has every key."),
             format!("{kind}: Debian 12's kernel against Debian 13 backports'"),
             Place::Guests {
+                arch: None,
                 recipe: recipe(std::slice::from_ref(&workload))?,
                 suite: None,
             },

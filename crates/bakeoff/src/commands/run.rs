@@ -88,7 +88,7 @@ fn check_options(args: &PlanArgs, plan: &Plan) -> Result<()> {
     if let Some(model) = &options.models {
         let qemu = options.emulator.named();
         models::check_model(plan, model, |model| {
-            super::check_cpu_model(model, qemu.as_deref())
+            super::check_cpu_model(model, plan.machine.arch, qemu.as_deref())
         })?;
     }
     Ok(())

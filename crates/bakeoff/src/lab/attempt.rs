@@ -186,22 +186,24 @@ pub(crate) fn run(
             done.facts.values.extend(guest.host_facts());
             drop(guest);
             guest_cpu::add_model(context.machine, &mut done.facts);
-            let (outcome, facts) = match guest_cpu::wrong_cpu(context.machine, &done.facts) {
-                Some(why) => (
-                    void(VoidReason::WrongMachine, why, vec![]),
-                    Some(done.facts),
-                ),
-                None => match charging::charge(context, workload, &mut done, counted) {
-                    Ok(instructions) => {
-                        let usage = observations.usage.usage();
-                        measured(*done, instructions, usage, boot, spin.end(context))
-                    }
-                    Err(why) => {
-                        let why = format!("{why:#}");
-                        (void(VoidReason::Miscounted, why, vec![]), Some(done.facts))
-                    }
-                },
-            };
+            let (outcome, facts) =
+                match guest_cpu::wrong_cpu(context.machine, context.plan.machine.arch, &done.facts)
+                {
+                    Some(why) => (
+                        void(VoidReason::WrongMachine, why, vec![]),
+                        Some(done.facts),
+                    ),
+                    None => match charging::charge(context, workload, &mut done, counted) {
+                        Ok(instructions) => {
+                            let usage = observations.usage.usage();
+                            measured(*done, instructions, usage, boot, spin.end(context))
+                        }
+                        Err(why) => {
+                            let why = format!("{why:#}");
+                            (void(VoidReason::Miscounted, why, vec![]), Some(done.facts))
+                        }
+                    },
+                };
             // The profile of a void trial is not used, and reading a hostile guest's profile costs memory.
             if let Outcome::Measured(_) = outcome {
                 profile = profile_result(context, &trial.arm, plugin_profile, &session);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff::lab;
 use bakeoff::lab::{Lab, LabEvent};
+use base::arch::Arch;
 use base::skip::limits::peak_bytes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +19,7 @@ use machine::clock::HostClock;
 use machine::emulator::{LEAST, Launch, Program};
 use machine::qemu::{BootFiles, Hardware, Qemu};
 use plan::Clock;
-use plan::cpu::{CpuModel, NEEDED_FEATURES, fact_key};
+use plan::cpu::{CpuModel, fact_key};
 use record::evidence::{Facts, Sample};
 use record::hash;
 use record::journal;
@@ -100,7 +101,7 @@ fn result() -> JobResult {
 /// Facts that a guest needs before the lab accepts counted instructions.
 fn facts() -> Facts {
     let mut facts = Facts::default();
-    for feature in NEEDED_FEATURES {
+    for feature in Arch::X86_64.facts().needed_fast_strings() {
         facts.values.insert(fact_key(feature), "present".into());
     }
     facts
@@ -159,6 +160,7 @@ fn boot(dir: &Path, run: &Path, script: &str, bytes: &[u8]) {
     let hardware = Hardware {
         clients: None,
         program: Program {
+            arch: Arch::X86_64,
             path: qemu,
             version: "no QEMU".into(),
             release: LEAST,

@@ -43,6 +43,7 @@ mod nested_kvm;
 mod network;
 mod night;
 mod one_fewer;
+mod other_architecture;
 mod page_in_browser;
 mod profiled_lab;
 mod profiled_runs;

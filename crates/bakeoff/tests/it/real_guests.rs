@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use plan::StringPrice;
-use plan::cpu::{FAST_STRING_FEATURES, fact_key};
+use plan::cpu::fact_key;
 use profiler::profile::{Kind, Profile};
 use record::hash;
 use record::rundir;
@@ -474,12 +474,15 @@ fn check_profile(profile: &Profile) {
 /// Checks that the guests had the CPU of the plan.
 fn check_cpu(run: &Run) {
     let machine = &judge::report::machine(&run.opening.machine);
-    assert!(machine.contains("(max,+erms,+fsrm"), "{machine}");
+    let arch = run.plan.machine.arch.facts();
+    let features = arch.fast_strings().iter().copied();
+    let cpu: Vec<&str> = std::iter::once(arch.usual_cpu()).chain(features).collect();
+    assert!(machine.contains(&cpu.join(",+")), "{machine}");
     assert_eq!(run.opening.string_price, Some(StringPrice::USUAL));
     for facts in run.facts.iter().flatten() {
         let cpu = &facts.values["machine:cpu"];
         assert!(machine.contains(cpu), "{cpu}");
-        for feature in FAST_STRING_FEATURES {
+        for feature in arch.fast_strings() {
             assert_eq!(facts.values[&fact_key(feature)], "present", "{feature}");
         }
     }

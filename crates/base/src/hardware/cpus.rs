@@ -7,17 +7,29 @@ use crate::hardware::{Facts, System, insert, number};
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
 
+/// The first CPU's model in the text of `/proc/cpuinfo`. Arm's has numbers in place of a name: those of the implementer and of the part.
+pub fn model(info: &str) -> Option<String> {
+    if let Some(name) = field(info, "model name") {
+        return Some(name.into());
+    }
+    let implementer = field(info, "CPU implementer")?;
+    let part = field(info, "CPU part")?;
+    Some(format!("implementer {implementer}, part {part}"))
+}
+
+fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
+    let lines = info.lines().filter_map(|line| line.split_once(':'));
+    let mut values = lines.filter(|(key, _)| key.trim() == name);
+    values.next().map(|(_, value)| value.trim())
+}
+
 pub(crate) fn collect(system: &System, facts: &mut Facts) {
     let info = system.read("proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let lines = info.lines().filter_map(|line| line.split_once(':'));
-        let mut values = lines.filter(|(key, _)| key.trim() == name);
-        values.next().map(|(_, value)| value.trim().to_string())
-    };
+    let field = |name: &str| field(&info, name).map(String::from);
     let mut add = |name: &str, value: Option<String>| {
         insert(facts, name, value.as_deref().unwrap_or_default());
     };
-    add("cpu:model", field("model name"));
+    add("cpu:model", model(&info));
     add("cpu:microcode", field("microcode"));
     if let Some((sockets, cores, threads)) = topology(system) {
         add("cpu:sockets", Some(sockets.to_string()));

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::tree::Tree;
 use record::hash;
 
@@ -18,7 +19,7 @@ pub(crate) const PACKAGES: &str = "packages";
 
 /// Copies into `into` the kept packages that the index names. What it does not name is left out: the mirror has other versions now.
 pub(crate) fn offer(cache: &Cache, index: &[Package], into: &Tree, task: Task<'_>) -> Result<()> {
-    let sums = sums(index);
+    let sums = sums(index, cache.arch());
     let kept = cache.tree().below(PACKAGES);
     task.tell("checking kept packages", None);
     for file in names(&kept) {
@@ -74,10 +75,11 @@ pub(crate) fn hashes(dir: &Path) -> Result<BTreeMap<String, String>> {
 }
 
 /// SHA-256 of the packages of an index, by the names of their files.
-pub(super) fn sums(index: &[Package]) -> BTreeMap<String, &str> {
+pub(super) fn sums(index: &[Package], arch: Arch) -> BTreeMap<String, &str> {
     let files = index.iter().flat_map(|package| {
         let start = file_start(&package.name, &package.version);
-        ["amd64", "all"].map(|of| (format!("{start}{of}.deb"), package.sha256.as_str()))
+        [arch.facts().debian(), "all"]
+            .map(|of| (format!("{start}{of}.deb"), package.sha256.as_str()))
     });
     files.collect()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use base::arch::Arch;
 use serde::Serialize;
 
 use super::eviction::{places, remove};
@@ -47,21 +48,23 @@ pub enum Wrong {
 pub fn verify(cache: &Cache, wrong: Wrong, task: Task<'_>) -> Result<Verified> {
     let mut verified = Verified::default();
     let mut sums = BTreeMap::new();
-    for suite in SUITES
-        .into_iter()
-        .filter(|suite| Suite::is_indexed(cache, suite))
-    {
-        task.tell(&format!("checking the index of {suite}"), None);
+    let all = Arch::ALL.map(|arch| cache.of_arch(arch));
+    let suites = all
+        .iter()
+        .flat_map(|cache| SUITES.map(|suite| (cache, suite)));
+    for (cache, suite) in suites.filter(|(cache, suite)| Suite::is_indexed(cache, suite)) {
+        let suite_of_arch = cache.name_of_arch(suite);
+        task.tell(&format!("checking the index of {suite_of_arch}"), None);
         let listed = index(cache, suite, task);
         task.go_on()?;
         match listed {
             Ok(index) => {
                 verified.good += 1;
-                let all = packages::sums(&index).into_iter();
+                let all = packages::sums(&index, cache.arch()).into_iter();
                 // Two suites have one version of a package in the same file.
                 sums.extend(all.map(|(file, sum)| (file, sum.to_string())));
             }
-            Err(why) => verified.note(cache, "apt", suite, &format!("{why:#}"), wrong)?,
+            Err(why) => verified.note(cache, "apt", &suite_of_arch, &format!("{why:#}"), wrong)?,
         }
     }
     check_packages(cache, &sums, wrong, task, &mut verified)?;

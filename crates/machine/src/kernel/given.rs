@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Result, bail};
+use base::arch::Arch;
 use base::input::units::show_bytes;
 use plan::kernel::KernelRef;
 
-use super::{config_beside, head, release_of};
+use super::{config_beside, head};
 
 /// Options without which a guest has no disk or no network; as modules they must come with the kernel.
 const DRIVERS: [&str; 5] = [
@@ -18,9 +19,9 @@ const DRIVERS: [&str; 5] = [
     "CONFIG_VETH",
 ];
 
-/// Refuses an image that is shorter than its header says (Documentation/arch/x86/boot.rst: `setup_sects`, `syssize`).
-pub(super) fn refuse_cut_off(path: &Path, image: &[u8], bytes: u64) -> Result<()> {
-    let Some(least) = least_bytes(image) else {
+/// Refuses an image that is shorter than its header says.
+pub(super) fn refuse_cut_off(path: &Path, image: &[u8], bytes: u64, arch: Arch) -> Result<()> {
+    let Some(least) = arch.facts().least_bytes(image) else {
         return Ok(());
     };
     if bytes < least {
@@ -32,30 +33,19 @@ pub(super) fn refuse_cut_off(path: &Path, image: &[u8], bytes: u64) -> Result<()
     Ok(())
 }
 
-/// Bytes that the boot loader needs, from the header; `None` if it does not have them.
-fn least_bytes(image: &[u8]) -> Option<u64> {
-    let sectors = match image.get(0x1f1)? {
-        // By the boot protocol.
-        0 => 4,
-        sectors => u64::from(*sectors),
-    };
-    let paragraphs: [u8; 4] = image.get(0x1f4..0x1f8)?.try_into().ok()?;
-    let paragraphs = u64::from(u32::from_le_bytes(paragraphs));
-    (paragraphs > 0).then_some((sectors + 1) * 512 + paragraphs * 16)
-}
-
 /// The modules of an image, where an installation or `make modules_install` puts them.
 pub fn modules_beside(vmlinuz: &Path) -> Option<PathBuf> {
-    let release = release_of(&head(vmlinuz, (1 << 16) + (1 << 10)).ok()?)?;
+    let image = head(vmlinuz, None).ok()?;
+    let release = Arch::of_image(&image)?.facts().release(&image)?;
     let path = absolute(vmlinuz).ok()?;
     let dir = path.parent()?;
     let parent = dir.parent().unwrap_or(dir);
     let places = [
-        dir.join("lib/modules").join(&release),
-        dir.join("modules").join(&release),
-        dir.join(&release),
-        parent.join("lib/modules").join(&release),
-        parent.join("usr/lib/modules").join(&release),
+        dir.join("lib/modules").join(release),
+        dir.join("modules").join(release),
+        dir.join(release),
+        parent.join("lib/modules").join(release),
+        parent.join("usr/lib/modules").join(release),
     ];
     places.into_iter().find(|place| has_modules(place))
 }

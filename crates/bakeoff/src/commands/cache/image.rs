@@ -1,6 +1,7 @@
 //! `cache image list` and `cache image build`.
 
 use anyhow::Result;
+use base::arch::Arch;
 use base::input::units::show_bytes;
 use machine::cache::Cache;
 use machine::cache::about::About;
@@ -13,7 +14,7 @@ use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists or builds images.
-pub(super) fn run(command: &ImageCommand, json: bool) -> Result<End> {
+pub(super) fn run(command: &ImageCommand, arch: Arch, json: bool) -> Result<End> {
     match command {
         ImageCommand::List => list(json),
         ImageCommand::Build {
@@ -26,7 +27,7 @@ pub(super) fn run(command: &ImageCommand, json: bool) -> Result<End> {
                 suite: suite.as_deref(),
                 refresh: *refresh,
             };
-            build(request, json)
+            build(request, arch, json)
         }
     }
 }
@@ -53,8 +54,10 @@ fn list(json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-fn build(request: Request<'_>, json: bool) -> Result<End> {
-    let image = with_progress(json, |cache, task| image::build(cache, request, task))?;
+fn build(request: Request<'_>, arch: Arch, json: bool) -> Result<End> {
+    let image = with_progress(json, |cache, task| {
+        image::build(&cache.of_arch(arch), request, task)
+    })?;
     if json {
         print_json(&image_json(&image))?;
     } else {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::units::show_bytes;
 use machine::cache::about::About;
 use machine::flavour::Flavour;
@@ -19,18 +20,18 @@ use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists, fetches or builds kernels.
-pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
+pub(super) fn run(command: &KernelCommand, arch: Arch, json: bool) -> Result<End> {
     match command {
         KernelCommand::List {
             suite: Some(suite),
             refresh,
-        } => list(suite, *refresh, json),
+        } => list(suite, arch, *refresh, json),
         KernelCommand::List { suite: None, .. } => list_cached(json),
         KernelCommand::Fetch {
             kernel,
             modules,
             refresh,
-        } => fetch(kernel, modules.as_deref(), *refresh, json),
+        } => fetch(kernel, modules.as_deref(), arch, *refresh, json),
         KernelCommand::Build {
             tree,
             commit,
@@ -77,11 +78,13 @@ fn list_cached(json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {
+fn list(suite: &str, arch: Arch, refresh: bool, json: bool) -> Result<End> {
     let name = suite
         .strip_prefix("debian:")
         .context("write debian:SUITE, like debian:bookworm")?;
-    let offers = with_progress(json, |cache, task| kernel::list(cache, name, refresh, task))?;
+    let offers = with_progress(json, |cache, task| {
+        kernel::list(&cache.of_arch(arch), name, refresh, task)
+    })?;
     if json {
         let offer_json = |offer: &Offer| json!({ "release": offer.release, "version": offer.version, "bytes": offer.bytes });
         print_json(&offers.iter().map(offer_json).collect::<Vec<_>>())?;
@@ -104,14 +107,14 @@ fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Result<End> {
+fn fetch(name: &str, modules: Option<&Path>, arch: Arch, refresh: bool, json: bool) -> Result<End> {
     let wanted = match read(name, modules.map(Path::to_path_buf)) {
         Ok(KernelRef::Running) => bail!("nothing to fetch: kernel \"running\" ({FORMS})"),
         Ok(wanted) => wanted,
         Err(why) => bail!("{why} ({FORMS})"),
     };
     let kernel = with_progress(json, |cache, task| {
-        kernel::fetch(cache, &wanted, Flavour::Cloud, refresh, task)
+        kernel::fetch(&cache.of_arch(arch), &wanted, Flavour::Cloud, refresh, task)
     })?;
     print_kernel(&kernel, json)
 }

@@ -1,6 +1,7 @@
 //! `cache qemu list` and `cache qemu fetch`.
 
 use anyhow::Result;
+use base::arch::Arch;
 use machine::emulator::Program;
 use machine::emulator_choice;
 use machine::fetched;
@@ -11,19 +12,20 @@ use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists or fetches QEMUs.
-pub(super) fn run(command: &QemuCommand, json: bool) -> Result<End> {
+pub(super) fn run(command: &QemuCommand, arch: Arch, json: bool) -> Result<End> {
     match command {
-        QemuCommand::List { emulator } => list(emulator, json),
-        QemuCommand::Fetch { refresh } => fetch(*refresh, json),
+        QemuCommand::List { emulator } => list(emulator, arch, json),
+        QemuCommand::Fetch { refresh } => fetch(*refresh, arch, json),
     }
 }
 
 /// Lists each QEMU binary once; the first one is used for emulation.
-fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
+fn list(args: &EmulatorArgs, arch: Arch, json: bool) -> Result<End> {
     let named = args.named();
     let programs = with_progress(json, |cache, task| {
+        let cache = &cache.of_arch(arch);
         let mut programs = vec![emulator_choice::find(named.as_deref(), cache, task)?];
-        let others = emulator_choice::of_host(task).ok().into_iter();
+        let others = emulator_choice::of_host(arch, task).ok().into_iter();
         for other in others.chain(fetched::known(cache, task)?) {
             if programs.iter().all(|program| !is_same(program, &other)) {
                 programs.push(other);
@@ -51,8 +53,10 @@ fn is_same(program: &Program, other: &Program) -> bool {
     real_path(program) == real_path(other)
 }
 
-fn fetch(refresh: bool, json: bool) -> Result<End> {
-    let program = with_progress(json, |cache, task| fetched::fetch(cache, refresh, task))?;
+fn fetch(refresh: bool, arch: Arch, json: bool) -> Result<End> {
+    let program = with_progress(json, |cache, task| {
+        fetched::fetch(&cache.of_arch(arch), refresh, task)
+    })?;
     if json {
         print_json(&program_json(&program))?;
     } else {

@@ -23,7 +23,7 @@ pub(super) fn lacks(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
         let program = emulator_choice::for_kvm(qemu, cache, task).ok();
         Ok(program.and_then(|program| kvm::known(cache, &program)))
     })?;
-    let mut lacks = match (plan.machine.clock, kvm::obstacle(), known) {
+    let mut lacks = match (plan.machine.clock, kvm::obstacle(plan.machine.arch), known) {
         (Clock::Wall, Some(why), _) => vec![emulated_warning(&why)],
         (Clock::Wall, None, Some(Kvm::Broken(_))) => vec![emulated_warning(
             "KVM cannot run a stock kernel here (see bakeoff doctor --verbose)",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf, absolute};
 use std::slice;
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::problem::remedy_among;
 use machine::kernel::given;
 use plan::kernel::{self, FORMS, KernelRef};
@@ -54,21 +55,24 @@ impl Kernel {
 
 /// Reads the arms from the options. Versions are looked up in Debian's suites.
 pub(super) fn read(args: &CompareArgs, json: bool) -> Result<Contrast> {
+    let arch = args.arch.unwrap_or(Arch::HOST);
     let locate = |version: &str| {
         let refresh = args.run.refresh;
         with_progress(json, |cache, task| {
-            machine::kernel::locate(cache, version, refresh, task)
+            machine::kernel::locate(&cache.of_arch(arch), version, refresh, task)
         })
         .map(|found| (found.suite.to_string(), found.release))
     };
     if !args.sysctl.is_empty() {
         let kernel = args.kernel.as_deref();
-        let kernel = kernel.map(|word| read_kernel(word, &locate)).transpose()?;
+        let kernel = kernel
+            .map(|word| read_kernel(word, arch, &locate))
+            .transpose()?;
         return compare_sysctls(&args.sysctl, kernel.as_ref());
     }
     if !args.cmdline.is_empty() {
         let word = args.kernel.as_deref().unwrap_or_default();
-        return compare_cmdlines(&args.cmdline, &read_kernel(word, &locate)?);
+        return compare_cmdlines(&args.cmdline, &read_kernel(word, arch, &locate)?);
     }
     if let Some(kernel) = &args.kernel {
         bail!(
@@ -76,7 +80,7 @@ pub(super) fn read(args: &CompareArgs, json: bool) -> Result<Contrast> {
         );
     }
     let kernels = args.kernels.iter();
-    let kernels = kernels.map(|word| read_kernel(word, &locate));
+    let kernels = kernels.map(|word| read_kernel(word, arch, &locate));
     compare_kernels(kernels.collect::<Result<_>>()?, args.run.a_a)
 }
 
@@ -179,14 +183,14 @@ const RUNNING: &str = "kernel \"running\" cannot be booted in a guest (name anot
 /// Looks up the suite and release of a version.
 type Locate<'l> = &'l dyn Fn(&str) -> Result<(String, String)>;
 
-fn read_kernel(word: &str, locate: Locate<'_>) -> Result<Kernel> {
+fn read_kernel(word: &str, arch: Arch, locate: Locate<'_>) -> Result<Kernel> {
     let (name, rest) = match word.split_once('=') {
         Some((name, rest)) if !name.is_empty() && name.chars().all(is_allowed) => {
             (Some(name), rest)
         }
         _ => (None, word),
     };
-    let mut kernel = read_unnamed(rest, locate)?;
+    let mut kernel = read_unnamed(rest, arch, locate)?;
     if let Some(name) = name {
         kernel.name = name.into();
         kernel.is_named = true;
@@ -196,7 +200,7 @@ fn read_kernel(word: &str, locate: Locate<'_>) -> Result<Kernel> {
     Ok(kernel)
 }
 
-fn read_unnamed(word: &str, locate: Locate<'_>) -> Result<Kernel> {
+fn read_unnamed(word: &str, arch: Arch, locate: Locate<'_>) -> Result<Kernel> {
     let kernel = kernel::read(word, None);
     let kernel = kernel.map_err(|why| anyhow::anyhow!("{why} ({FORMS})"))?;
     let to_absolute = |path: &Path| absolute(path).with_context(|| format!("no path: {word:?}"));
@@ -243,7 +247,7 @@ fn read_unnamed(word: &str, locate: Locate<'_>) -> Result<Kernel> {
         }
         KernelRef::Running | KernelRef::Remote(_) => bail!("{RUNNING}"),
     };
-    machine::kernel::check(&kernel).with_context(|| format!("kernel {word}"))?;
+    machine::kernel::check(&kernel, arch).with_context(|| format!("kernel {word}"))?;
     let text = kernel.to_string();
     let modules = match kernel {
         KernelRef::Path { modules, .. } => modules,
@@ -490,7 +494,9 @@ mod tests {
     }
 
     fn check(words: &[&str], a_a: bool, want: &Expect) {
-        let kernels = words.iter().map(|word| read_kernel(word, &locate));
+        let kernels = words
+            .iter()
+            .map(|word| read_kernel(word, Arch::X86_64, &locate));
         let arms = kernels.collect::<Result<Vec<_>>>();
         want.assert_eq(&text(
             arms.and_then(|kernels| compare_kernels(kernels, a_a)),
@@ -664,7 +670,7 @@ mod tests {
 
     #[test]
     fn command_lines_are_arms_of_one_kernel() {
-        let kernel = read_kernel("6.1", &locate).unwrap();
+        let kernel = read_kernel("6.1", Arch::X86_64, &locate).unwrap();
         let check = |words: &[&str], want: &Expect| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
             want.assert_eq(&text(compare_cmdlines(&words, &kernel)));

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use base::arch::is_entry;
 use plan::StringPrice;
-use profiler::kernel::is_entry;
+
 use profiler::profile::{Count, Kind, Profile};
 use record::account;
 use record::account::{

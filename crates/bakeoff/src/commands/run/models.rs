@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use base::arch::Arch;
 use base::input::problem::{Problem, Problems};
 use machine::guest::Machine;
 use plan::cpu::{CpuModel, MODELS_OF_64_BITS};
@@ -81,7 +82,7 @@ pub(super) fn check_model(
     if plan.machine.cpu_model.as_ref() == Some(model) {
         bail!("--models with the plan's own model: {model} (name another with --models=MODEL)");
     }
-    let mistakes = mistakes(model, check_known);
+    let mistakes = mistakes(model, plan.machine.arch, check_known);
     if !mistakes.is_empty() {
         return Err(Problems(mistakes).into());
     }
@@ -91,6 +92,7 @@ pub(super) fn check_model(
 /// The problems of a model, by the same rules as for a plan's model.
 fn mistakes(
     model: &CpuModel,
+    arch: Arch,
     check_known: impl Fn(&CpuModel) -> Result<(), String>,
 ) -> Vec<Problem> {
     let mistake = |what: String, remedy: &str| Problem {
@@ -99,12 +101,12 @@ fn mistakes(
         what,
         remedy: remedy.into(),
     };
-    let uncounted = model.uncounted().into_iter().map(|(what, why)| {
+    let uncounted = model.uncounted(arch).into_iter().map(|(what, why)| {
         let what = format!("CPU model {what} where instructions are counted");
         mistake(what, &format!("name another: {why}"))
     });
     let mut mistakes: Vec<_> = uncounted.collect();
-    if !model.has_64_bits() {
+    if !model.has_64_bits(arch) {
         let what = format!("CPU model without 64-bit mode: {model}");
         mistakes.push(mistake(what, MODELS_OF_64_BITS));
     }
@@ -179,7 +181,7 @@ mod tests {
         };
         let messages = |text: &str| {
             let model = CpuModel::parse(text).unwrap();
-            Problems(mistakes(&model, check_known)).to_string()
+            Problems(mistakes(&model, Arch::X86_64, check_known)).to_string()
         };
         assert_eq!(messages("EPYC-Milan,-avx2"), "");
         let all = ["nonsense", "486", "host", "max,-erms", "max,-lm,-fsrm"].map(messages);

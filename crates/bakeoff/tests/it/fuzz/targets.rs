@@ -663,6 +663,7 @@ fn plugin_output() -> Vec<u8> {
 /// Resolves names with a kernel of one function.
 fn resolve_names(raw: &raw::Raw) -> anyhow::Result<Profile> {
     let kernel = KernelSymbols {
+        arch: base::arch::Arch::X86_64,
         functions: vec![Function {
             address: 0,
             name: "tcp_sendmsg".into(),

@@ -2,6 +2,7 @@
 
 use base::input::units::{show_share, significant};
 use plan::kernel::KernelRef;
+use record::fact;
 use record::metric::Role;
 use record::rundir::Run;
 use record::verdict::why::Why;
@@ -349,7 +350,7 @@ fn cpu(run: &Run) -> Option<String> {
         let mut facts = run.facts.iter().flatten();
         facts.find_map(|facts| facts.values.get(key).cloned())
     };
-    let guest = value("hardware:cpu:model").or_else(|| value("/proc/cpuinfo:model name"));
+    let guest = value("hardware:cpu:model").or_else(|| value(fact::CPU_MODEL));
     match (guest, value("host:hardware:cpu:model")) {
         (Some(guest), Some(host)) => Some(format!("{guest}, on {host}")),
         (guest, host) => guest.or(host),

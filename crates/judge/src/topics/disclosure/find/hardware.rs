@@ -19,7 +19,7 @@ type Source = (Item, &'static str, &'static [&'static str]);
 const REAL: [Source; 17] = [
     (Item::Product, "", &[":product"]),
     (Item::Firmware, "", &[":firmware"]),
-    (Item::Cpu, "", &[":cpu:model", "/proc/cpuinfo:model name"]),
+    (Item::Cpu, "", &[":cpu:model", fact::CPU_MODEL]),
     (Item::CpuTopology, "sockets", &[":cpu:sockets"]),
     (Item::CpuTopology, "cores", &[":cpu:cores"]),
     (
@@ -54,7 +54,7 @@ const REAL: [Source; 17] = [
 
 /// Facts of a guest; its emulator and host have the rest.
 const GUEST: [Source; 5] = [
-    (Item::Cpu, "", &["/proc/cpuinfo:model name"]),
+    (Item::Cpu, "", &[fact::CPU_MODEL]),
     (Item::Cpus, "", &[fact::CPU_COUNT]),
     (Item::Numa, "", &[fact::NODES_ONLINE]),
     (Item::Memory, "", &[fact::MEMORY_TOTAL]),

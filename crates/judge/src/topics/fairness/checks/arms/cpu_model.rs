@@ -15,7 +15,7 @@ pub(crate) const CHECK: Check = Check {
 };
 
 const FACTS: [Fact; 6] = [
-    Fact::Must("/proc/cpuinfo:model name"),
+    Fact::Must(fact::CPU_MODEL),
     Fact::May(fact::CPU_MICROCODE),
     Fact::May("/proc/cpuinfo:stepping"),
     Fact::May(fact::MACHINE_CPU),
@@ -27,6 +27,6 @@ const FACTS: [Fact; 6] = [
 mod tests {
     #[test]
     fn arms_must_agree() {
-        crate::topics::fairness::tests::arms_must_agree(&super::CHECK, "/proc/cpuinfo:model name");
+        crate::topics::fairness::tests::arms_must_agree(&super::CHECK, fact::CPU_MODEL);
     }
 }

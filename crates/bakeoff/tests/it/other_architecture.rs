@@ -1,0 +1,66 @@
+//! Guests of another architecture than the host's, from the kernel's package to the explanation. They need the agent that
+//! `make test-arm64` builds.
+
+use base::arch::Arch;
+
+use crate::program::{bakeoff, refusal};
+use crate::real_guests::{PLAN, check_explanation, check_profiles, check_run, run_to_end};
+
+/// The plan of two kernels, for guests of arm64 on x86-64.
+fn plan() -> String {
+    let plan = PLAN.replace("[machine]\n", "[machine]\narch = \"aarch64\"\n");
+    format!("{plan}\n[why]\n")
+}
+
+#[test]
+#[ignore = "needs an agent for arm64: make test-arm64"]
+fn two_kernels_for_arm_are_compared_and_their_difference_is_explained() {
+    let temp = tempfile::tempdir().unwrap();
+    let run = run_to_end(temp.path(), &plan());
+    for trial in &run.attempts {
+        let kernel = trial.outcome.measured().map(|measured| &measured.kernel);
+        assert!(
+            kernel.is_some_and(|kernel| kernel.contains("-arm64 ")),
+            "{kernel:?}"
+        );
+    }
+    let dir = temp.path().join("runs/plan");
+    check_run(&dir, 1);
+    check_profiles(&dir, 2);
+    check_explanation(&dir);
+}
+
+#[test]
+fn a_kernel_of_another_architecture_is_refused_before_anything_boots() {
+    if Arch::HOST != Arch::X86_64 {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let mut image = vec![0; 4096];
+    image[0x38..0x3c].copy_from_slice(b"ARM\x64");
+    image.extend(b"Linux version 6.9.1 (builder)");
+    std::fs::write(temp.path().join("Image"), &image).unwrap();
+    let plan = PLAN.replace("debian:bookworm/6.1", "./Image");
+    std::fs::write(temp.path().join("plan.toml"), plan).unwrap();
+    let why = refusal(&bakeoff(temp.path(), &["check", "plan.toml"]));
+    assert!(
+        why.contains("kernel for aarch64 on a machine of x86_64: "),
+        "{why}"
+    );
+    assert!(
+        why.contains("write arch = \"aarch64\" in [machine]"),
+        "{why}"
+    );
+}
+
+#[test]
+fn an_unknown_architecture_is_refused_with_the_known_ones() {
+    let temp = tempfile::tempdir().unwrap();
+    let plan = PLAN.replace("[machine]\n", "[machine]\narch = \"arm64\"\n");
+    std::fs::write(temp.path().join("plan.toml"), plan).unwrap();
+    let why = refusal(&bakeoff(temp.path(), &["check", "plan.toml"]));
+    assert!(
+        why.contains("unknown arch: \"arm64\" (known: x86_64, aarch64)"),
+        "{why}"
+    );
+}

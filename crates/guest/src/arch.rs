@@ -1,0 +1,11 @@
+//! What the agent executes differently on each architecture.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::{fast_strings, mark};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::{fast_strings, mark};

@@ -349,14 +349,41 @@ impl Reader<'_> {
             return Ok(());
         }
         let name = element.tag_name().name();
-        self.open(&format!("{name}@"), &format!("<{name}"), ">")?;
+        let is_leaf = !element.children().any(|child| child.is_element());
+        if is_leaf && element.text().is_some_and(|text| !text.trim().is_empty()) {
+            let text = &element.document().input_text()[element.range()];
+            self.directive(name.into(), text.into());
+            return Ok(());
+        }
+        // Elements of one name may differ by their namespace, whose version does not count.
+        let namespace = |element: roxmltree::Node<'_, '_>| {
+            let name = element.tag_name().namespace();
+            name.unwrap_or_default().to_string()
+        };
+        let outer = element.parent().map(namespace).unwrap_or_default();
+        let inner = namespace(element);
+        let is_declared = inner != outer;
+        let key = match inner.rsplit_once(':') {
+            Some((family, version)) if is_declared && self.open.len() > 1 => {
+                let is_version = version.starts_with(|c: char| c.is_ascii_digit());
+                let family = if is_version { family } else { &inner };
+                format!("{name} {family}")
+            }
+            _ => name.into(),
+        };
+        self.open(&format!("{key}@"), &format!("<{name}"), ">")?;
+        // An arm that leaves out the version means the element that is there.
+        let has_version = inner.ends_with(|c: char| c.is_ascii_digit());
+        if is_declared && (has_version || !self.is_new) {
+            self.directive("xmlns".into(), format!("xmlns=\"{inner}\""));
+        }
         for attribute in element.attributes() {
             let text = &element.document().input_text()[attribute.range()];
             self.directive(attribute.name().into(), text.into());
         }
         self.close(">")?;
         let end = format!("</{name}>");
-        self.open(name, "", &end)?;
+        self.open(&key, "", &end)?;
         element
             .children()
             .try_for_each(|child| self.read_element(child))?;

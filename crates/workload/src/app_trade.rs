@@ -27,6 +27,7 @@ use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use record::prng::SplitMix64;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray as _;
 
 use crate::app_trade::java::{Collector, Java, Jit};
 use crate::app_trade::ledger::{MarketClose, Opening};
@@ -100,6 +101,14 @@ pub(crate) const KIND: Kind = Kind {
     check,
     from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
+
+/// Names of the application servers.
+pub(crate) fn servers() -> Vec<&'static str> {
+    AppServer::VARIANTS
+        .iter()
+        .map(|server| server.name())
+        .collect()
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {

@@ -60,3 +60,25 @@ pub const JAVA_LOG: &str = "java.log";
 pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_start_is_told_in_the_servers_words() {
+        let failure = StartFailure {
+            marks: &["WFLYSRV0026"],
+            shown: &["ERROR"],
+        };
+        let started = "15:00:00 INFO starting\n15:00:01 ERROR [a] WFLYCTL0013: Operation failed\n";
+        assert_eq!(failure.find(started), None, "it may still start");
+        let failed = format!("{started}  15:00:02 WFLYSRV0026: started (with errors)\n");
+        expect![[r"
+            15:00:01 ERROR [a] WFLYCTL0013: Operation failed
+              15:00:02 WFLYSRV0026: started (with errors)"]]
+        .assert_eq(&failure.find(&failed).unwrap());
+    }
+}

@@ -15,10 +15,12 @@ bind_address = $ip
 skip_name_resolve = on
 innodb_use_native_aio = off
 END
+# One statement a line.
 {
-    echo 'create database mysql; use mysql; set @auth_root_socket = null;'
+    printf 'create database mysql;\nuse mysql;\nset @auth_root_socket = null;\n'
     cat /usr/share/*/*_system_tables.sql /usr/share/*/*_system_tables_data.sql
-    echo "flush privileges; create user bakeoff identified by 'bakeoff'; grant all on *.* to bakeoff; create database bakeoff;"
+    printf "flush privileges;\ncreate user bakeoff identified by 'bakeoff';\n"
+    printf 'grant all on *.* to bakeoff;\ncreate database bakeoff;\n'
 } > $work/set-up.sql
 mariadbd --defaults-file=$work/my.cnf --user=root --bootstrap --enforce-storage-engine= < $work/set-up.sql
 mariadbd --defaults-file=$work/my.cnf --user=root &

@@ -144,7 +144,7 @@ pub(super) const SERVERS: [Grammar; 8] = [
         repeated: "property",
         levels: &[
             ("server/profile", "subsystem"),
-            ("server", "system-properties"),
+            ("server", "interfaces system-properties"),
         ],
         ..PLAIN
     },

@@ -403,6 +403,7 @@ mod tests {
             "nginx" => NGINX,
             "mariadbd" => "[mariadbd]\ndatadir = /context\nskip_name_resolve = on\n",
             "postgres" => "port = 5432\nshared_buffers = 128MB\n",
+            "wildfly" | "open-liberty" => grammar(service).sample,
             "smbd" => "[global]\nserver min protocol = NT1\n[share]\npath = /context\n",
             _ => TOMCAT,
         };
@@ -541,6 +542,37 @@ http {
         expect![[r#"<Server port="-1"> <Service name="trade"> <Executor name='p'> </Executor> <Connector port="8080" maxThreads='400' compression='a &amp; b'> </Connector> <Engine jvmRoute='x' name="trade"> <Host name="trade"> <Valve className='a'> </Valve> <Valve className='b'> </Valve> <Context docBase="/app"> <Manager> </Manager> </Context> </Host> </Engine> </Service> </Server>"#]].assert_eq(&words.join(" ").replace(" >", ">"));
     }
 
+    /// The lines of a merged configuration that the base does not have, without indentation.
+    fn changed_lines(service: &str, arm: &str) -> String {
+        let merged = merge(service, arm).unwrap();
+        let base = grammar(service)
+            .merge(grammar(service).sample, " ", "")
+            .unwrap();
+        let base: Vec<_> = base.lines().map(str::trim).collect();
+        let lines = merged.lines().map(str::trim);
+        lines
+            .filter(|line| !base.contains(line))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn elements_of_application_servers_are_found_by_name_and_namespace() {
+        let io = "<subsystem xmlns=\"urn:jboss:domain:io\"><worker io-threads=\"3\"/></subsystem>";
+        expect![[r#"io-threads="3""#]].assert_eq(&changed_lines("wildfly", io));
+        let isolation = "<transaction-isolation>TRANSACTION_SERIALIZABLE</transaction-isolation>";
+        let isolation = format!(
+            "<subsystem xmlns=\"urn:jboss:domain:datasources:7.2\"><datasources><datasource>{isolation}</datasource></datasources></subsystem>"
+        );
+        expect!["<transaction-isolation>TRANSACTION_SERIALIZABLE</transaction-isolation>"]
+            .assert_eq(&changed_lines("wildfly", &isolation));
+        let features = "<featureManager><feature>monitor-1.0</feature></featureManager><executor maxThreads=\"50\"/>";
+        expect![[r#"
+            <feature>monitor-1.0</feature>
+            maxThreads="50""#]]
+        .assert_eq(&changed_lines("open-liberty", features));
+    }
+
     #[test]
     fn directives_of_bakeoff_are_refused_in_every_block() {
         let refused = [
@@ -555,6 +587,11 @@ http {
             ("smbd", "[share]\nDirectory = /srv"),
             ("smbd", "lock dir = /srv"),
             ("tomcat", "<Connector port=\"80\"/>"),
+            ("open-liberty", "<httpEndpoint host=\"*\"/>"),
+            (
+                "wildfly",
+                "<interfaces><interface><inet-address value=\"0.0.0.0\"/></interface></interfaces>",
+            ),
         ];
         let refused = refused.map(|(service, arm)| merge(service, arm).unwrap_err() + "\n");
         expect![[r#"
@@ -569,6 +606,8 @@ http {
             Directory = /srv: only bakeoff sets this (remove it)
             lock dir = /srv: only bakeoff sets this (remove it)
             port="80": only bakeoff sets this (remove it)
+            host="*": only bakeoff sets this (remove it)
+            value="0.0.0.0": only bakeoff sets this (remove it)
         "#]]
         .assert_eq(&refused.concat());
     }

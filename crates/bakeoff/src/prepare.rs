@@ -263,9 +263,7 @@ fn client_hosts(
 
 /// Fetches nothing: trials use the kernel and the servers of this host.
 fn prepare_local(plan: &Plan, file: &Path, bakeoff: PathBuf, task: Task<'_>) -> Result<Prepared> {
-    for workload in &plan.workloads {
-        check_packages("this host", workload, &|package| local::has(package, task))?;
-    }
+    check_packages("this host", plan, &|package| local::has(package, task))?;
     let files = workload_files(plan, file)?;
     let mut inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&bakeoff)?)]);
     inputs.extend(file_hashes(&files)?);
@@ -624,9 +622,7 @@ fn build_image(
 ) -> Result<Image> {
     let image = image::build(cache, request(plan, refresh), task)?;
     let whose = format!("image {:?}", image.title());
-    for workload in &plan.workloads {
-        check_packages(&whose, workload, &|package| image.has(package))?;
-    }
+    check_packages(&whose, plan, &|package| image.has(package))?;
     for arm in &plan.arms {
         arm_needs::check_image(arm, &whose, &image)?;
     }
@@ -816,28 +812,30 @@ fn check_store_size(disk: &SeekDisk, bytes: u64, workload: &WorkloadPlan) -> Res
     Ok(())
 }
 
-/// Refuses a user land without the packages of a workload's servers.
-fn check_packages(
-    whose: &str,
-    workload: &WorkloadPlan,
-    has: &dyn Fn(&str) -> Result<bool>,
-) -> Result<()> {
-    let mut missing = Vec::new();
-    for package in workload::from_plan(workload)?.packages() {
-        let mut is_installed = false;
-        for name in package.split('|') {
-            is_installed = is_installed || has(name)?;
+/// Refuses a user land without the packages of the workloads' servers.
+fn check_packages(whose: &str, plan: &Plan, has: &dyn Fn(&str) -> Result<bool>) -> Result<()> {
+    for workload in &plan.workloads {
+        let mut missing = BTreeSet::new();
+        for arm in &plan.arms {
+            let served = workload::with_server(workload, arm.tuning.server.as_deref());
+            let workload = workload::from_plan(&served.map_err(anyhow::Error::msg)?)?;
+            for package in workload.packages() {
+                let mut is_installed = false;
+                for name in package.split('|') {
+                    is_installed = is_installed || has(name)?;
+                }
+                if !is_installed {
+                    missing.insert(package.replace('|', " or "));
+                }
+            }
         }
-        if !is_installed {
-            missing.push(package.replace('|', " or "));
+        if !missing.is_empty() {
+            bail!(
+                "{whose} lacks what workload {} needs: {} (install the packages, or name another image)",
+                workload.id,
+                Vec::from_iter(missing).join(", ")
+            );
         }
-    }
-    if !missing.is_empty() {
-        bail!(
-            "{whose} lacks what workload {} needs: {} (install the packages, or name another image)",
-            workload.id,
-            missing.join(", ")
-        );
     }
     Ok(())
 }

@@ -26,6 +26,10 @@ pub enum LogFormat {
     Samba,
     /// Tomcat: `date time SEVERE [thread] class message`.
     Tomcat,
+    /// `WildFly`: `time ERROR [category] WFLYCTL0013: message`.
+    Wildfly,
+    /// Open Liberty: `[date] thread class E CWWKZ0002E: message`.
+    OpenLiberty,
 }
 
 /// A reader of one service's log. It is fed while the log grows, and can be queried at any time.
@@ -134,6 +138,8 @@ impl ServiceLog {
             LogFormat::PostgreSql => "LOG:  database system is ready to accept connections",
             LogFormat::Samba => "daemon_ready: ",
             LogFormat::Tomcat => " Server startup in ",
+            LogFormat::Wildfly => " WFLYSRV0025: ",
+            LogFormat::OpenLiberty => " CWWKF0011I: ",
             // nginx logs a start at a level that is off by default.
             LogFormat::Nginx => return None,
         };
@@ -212,7 +218,9 @@ fn parse(format: LogFormat, line: &str) -> Option<Entry> {
         LogFormat::Nginx => nginx(line),
         LogFormat::MariaDb => mariadb(line),
         LogFormat::PostgreSql => postgresql(line),
-        LogFormat::Tomcat => tomcat(line),
+        LogFormat::Tomcat => java(line).or_else(|| tomcat(line)),
+        LogFormat::Wildfly => java(line).or_else(|| wildfly(line)),
+        LogFormat::OpenLiberty => java(line).or_else(|| open_liberty(line)),
         LogFormat::Samba => None,
     }
 }
@@ -318,6 +326,58 @@ fn tomcat(line: &str) -> Option<Entry> {
     let (_thread, message) = words.next()?.strip_prefix('[')?.split_once("] ")?;
     let class = message.split(' ').next().unwrap_or(message);
     Some(Entry::new(Severity::Suspicious, name(class)))
+}
+
+fn wildfly(line: &str) -> Option<Entry> {
+    let (_time, rest) = line.split_once(' ')?;
+    let (level, rest) = rest.split_once(' ')?;
+    let severity = match level {
+        "FATAL" => Severity::Defect,
+        "ERROR" => Severity::Suspicious,
+        _ => return None,
+    };
+    let (category, message) = rest.trim_start().strip_prefix('[')?.split_once("] ")?;
+    let code = message.split_once(": ").map(|(code, _)| code);
+    let is_code =
+        |code: &&str| code.ends_with(|digit: char| digit.is_ascii_digit()) && !code.contains(' ');
+    Some(Entry::new(
+        severity,
+        name(code.filter(is_code).unwrap_or(category)),
+    ))
+}
+
+fn open_liberty(line: &str) -> Option<Entry> {
+    let (_date, rest) = line.strip_prefix('[')?.split_once("] ")?;
+    // The level is a letter of its own after thread and class.
+    let (place, message) = rest.split_once(" E ").or_else(|| rest.split_once(" F "))?;
+    let class = place.split_whitespace().nth(1)?;
+    let code = message.split_once(": ").map(|(code, _)| code);
+    let is_code = |code: &&str| code.ends_with('E') && !code.contains(' ');
+    Some(Entry::new(
+        Severity::Suspicious,
+        name(code.filter(is_code).unwrap_or(class)),
+    ))
+}
+
+/// Share of the heap, in percent, that a collection of all of it must free at least a part of.
+const FULL_HEAP_PERCENT: u64 = 95;
+
+/// What any server in Java logs: the end of its memory, and collections that free next to none of it.
+fn java(line: &str) -> Option<Entry> {
+    let error = "java.lang.OutOfMemoryError";
+    if let Some((_, rest)) = line.split_once(error) {
+        let reason = rest.strip_prefix(": ").unwrap_or_default();
+        let subject = format!("OutOfMemoryError {}", name(&without_numbers(reason)));
+        return Some(Entry::new(Severity::Defect, subject.trim_end().into()));
+    }
+    // `[7.812s][info][gc] GC(12) Pause Full (Allocation Failure) 63M->62M(64M) 81.125ms`
+    let (_, full) = line.split_once(" Pause Full (")?;
+    let (_, sizes) = full.split_once("->")?;
+    let (after, rest) = sizes.split_once("M(")?;
+    let (heap, _) = rest.split_once("M)")?;
+    let (after, heap): (u64, u64) = (after.parse().ok()?, heap.parse().ok()?);
+    let is_full = after.saturating_mul(100) >= heap.saturating_mul(FULL_HEAP_PERCENT);
+    is_full.then(|| Entry::new(Severity::Defect, "heap full after a collection".into()))
 }
 
 /// The function of a Samba header at level 0: `2026/11/23 01:02:03.123456,  0, pid=7] ../source3/x.c:12(function)`.

@@ -21,6 +21,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
 use workload::context::WorkloadContext;
 use workload::figures::{Meter, Seen};
+use workload::service::JAVA_LOG;
 use workload::{Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
@@ -41,6 +42,7 @@ use crate::facts;
 use crate::hardware_counters::{CounterSource, Counting, EVENTS, KernelCounters};
 use crate::hystart;
 use crate::injected_cost;
+use crate::java_log::JavaLog;
 use crate::mark;
 use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
 use crate::path::{PathSeen, PathWatch};
@@ -108,6 +110,7 @@ pub fn perform(
     let sampler = Sampler::open(&netns.server, &counted, cpus.clone())?
         .with_path(path_of(&netns, environment)?)
         .with_counters(&netns.server)?
+        .with_java(java_logs(&services))
         .with_hardware_counters(open_counters(job, &cgroups, &counted[1..])?);
 
     report(FromAgent::Phase(Phase::Settling));
@@ -561,6 +564,13 @@ fn report_readings(report: &Report<'_>, readings: impl IntoIterator<Item = Sampl
             SamplerReading::Counters(counters) => FromAgent::Counters(counters),
         });
     }
+}
+
+/// The logs of services in Java.
+fn java_logs(services: &[Running]) -> Vec<JavaLog> {
+    let files = services.iter().flat_map(|running| &running.service.logs);
+    let logs = files.filter(|file| file.file_name().is_some_and(|name| name == JAVA_LOG));
+    logs.filter_map(|file| JavaLog::open(file)).collect()
 }
 
 /// Makes namespaces with a job's sysctls. Those that new devices inherit are set before there are devices.

@@ -31,6 +31,7 @@ mod facts;
 pub mod hardware_counters;
 mod hystart;
 mod injected_cost;
+mod java_log;
 mod job;
 mod kernel_log;
 mod local;

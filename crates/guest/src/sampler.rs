@@ -19,6 +19,7 @@ use crate::cgroup::{CLIENTS, Cgroup};
 use crate::counters::{CounterReader, ServiceNow};
 use crate::cpus::Cpus;
 use crate::hardware_counters::Counting;
+use crate::java_log::JavaLog;
 use crate::netns::Netns;
 use crate::path::PathWatch;
 use crate::proc;
@@ -49,6 +50,7 @@ pub struct Sampler {
     pub(crate) path: Option<PathWatch>,
     counters: Option<CounterReader>,
     pub(crate) counting: Option<Counting>,
+    java: Vec<JavaLog>,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ pub struct Reading {
     softirqs: Vec<u64>,
     pressure: Option<Pressure>,
     tcp: Vec<u64>,
+    java: BTreeMap<String, u64>,
     disk: Disk,
     cgroups: Vec<CgroupReading>,
     cost: Duration,
@@ -121,6 +124,7 @@ impl Sampler {
             path: None,
             counters: None,
             counting: None,
+            java: Vec::new(),
         })
     }
 
@@ -136,6 +140,12 @@ impl Sampler {
             counters: Some(CounterReader::open(server)?),
             ..self
         })
+    }
+
+    /// Also reads the logs of services in Java.
+    #[must_use]
+    pub(crate) fn with_java(self, java: Vec<JavaLog>) -> Self {
+        Self { java, ..self }
     }
 
     /// Also counts events of the CPUs.
@@ -203,6 +213,12 @@ impl Sampler {
         for (file, keep) in &self.tcp {
             proc::tcp_values(slurp(file, buffer), keep, &mut tcp);
         }
+        let mut java = BTreeMap::new();
+        for log in &mut self.java {
+            for (name, count) in log.read() {
+                *java.entry(name.clone()).or_default() += count;
+            }
+        }
         let disk = self
             .diskstats
             .as_ref()
@@ -216,6 +232,7 @@ impl Sampler {
             softirqs,
             pressure,
             tcp,
+            java,
             disk,
             cgroups,
             cost: thread_time().saturating_sub(begun),
@@ -249,6 +266,7 @@ impl Sampler {
                 .zip(new.pressure)
                 .map(|(old, new)| stalled(&old, &new)),
             tcp: changed(&self.tcp_names, &old.tcp, &new.tcp),
+            java: grown(&old.java, &new.java),
             disk,
             services: self.services(old, new),
             cost_us: new.cost.as_micros() as u64,
@@ -368,6 +386,15 @@ impl CgroupFiles {
         }
         self.next = (self.next + RSS_READS) % processes.len().max(1);
     }
+}
+
+/// Counts that have grown.
+fn grown(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let counts = new.iter().map(|(name, now)| {
+        let before = old.get(name).copied().unwrap_or_default();
+        (name.clone(), since(before, *now))
+    });
+    counts.filter(|(_, count)| *count > 0).collect()
 }
 
 fn open(path: impl AsRef<Path>) -> Result<File> {

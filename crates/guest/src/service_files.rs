@@ -94,6 +94,8 @@ fn format(service: &str) -> Option<LogFormat> {
         "postgresql" | "postgres" => Some(LogFormat::PostgreSql),
         "samba" | "smbd" => Some(LogFormat::Samba),
         "tomcat" => Some(LogFormat::Tomcat),
+        "wildfly" => Some(LogFormat::Wildfly),
+        "open-liberty" => Some(LogFormat::OpenLiberty),
         _ => None,
     }
 }

@@ -143,6 +143,9 @@ impl Running {
             if stop.load(Ordering::Relaxed) {
                 return Err("stopped by the host".into());
             }
+            if let Some(lines) = self.start_failure() {
+                return Err(format!("{} has not started:\n  {lines}", self.service.name));
+            }
             if Instant::now() >= deadline {
                 let limit = base::input::units::show_duration(self.service.patience);
                 let name = &self.service.name;
@@ -152,6 +155,13 @@ impl Running {
             }
             thread::sleep(PROBE_INTERVAL);
         }
+    }
+
+    /// The service's lines about its failed start, if it goes on after one.
+    fn start_failure(&self) -> Option<String> {
+        let failure = self.service.start_failure?;
+        let output = fs::read(&self.output).ok()?;
+        failure.find(&String::from_utf8_lossy(&output))
     }
 
     /// Fails if the service has ended, and says how.

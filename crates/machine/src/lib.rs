@@ -36,6 +36,7 @@ pub mod kernel_versions;
 pub mod kvm;
 pub mod kvm_host;
 pub mod local;
+mod maven;
 pub mod os_release;
 pub mod qemu;
 pub mod remote;

@@ -25,6 +25,7 @@ use rustix::process::geteuid;
 
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
 use crate::host;
+use crate::maven;
 use crate::process_guest::{Limits, ProcessGuest};
 use crate::program;
 use crate::task::Task;
@@ -134,8 +135,11 @@ impl Local {
     }
 }
 
-/// Whether a Debian package is installed on this host.
+/// Whether a Debian package is installed on this host, or an artifact of a Maven repository unpacked.
 pub fn has(package: &str, task: Task<'_>) -> Result<bool> {
+    if let Some(artifact) = package.strip_prefix(maven::PREFIX) {
+        return Ok(Path::new("/opt").join(artifact).exists());
+    }
     let mut query = program::command("dpkg-query", "dpkg")?;
     query.args(["-W", "-f", "${db:Status-Status}", package]);
     // Fails for a package that was never installed.

@@ -52,6 +52,8 @@ pub struct Tuning {
     pub config_file: Option<ConfigFile>,
     /// Changes to the configurations of other servers, by the server's name.
     pub server_config: BTreeMap<String, ConfigChange>,
+    /// The application server, in place of the one that workloads name.
+    pub server: Option<String>,
     /// Absolute paths of programs to start in place of a service's, by the service's name.
     pub programs: BTreeMap<String, String>,
     /// Share of every CPU to take away while the load runs, as a slowdown of known size.
@@ -178,12 +180,9 @@ pub(crate) fn check_tunings(
             check_programs(&fields, &arm.tuning, &services);
         }
         if let Err(why) = (checks.tuning)(&arm.tuning, workloads) {
-            let key = if fields.has("config") {
-                "config"
-            } else {
-                "config_file"
-            };
-            fields.wrong(key, why, "");
+            let keys = ["config", "config_file", "server"];
+            let key = keys.into_iter().find(|key| fields.has(key));
+            fields.wrong(key.unwrap_or("config"), why, "");
         }
     }
 }
@@ -356,6 +355,7 @@ fn read_tuning(fields: &Fields<'_>, context: ArmContext<'_>, cpus: Option<u32>) 
         config,
         config_file,
         server_config,
+        server: fields.text("server").map(String::from),
         programs: programs.into_iter().collect(),
         injected_slowdown: fields.share("injected_slowdown", 0.0, 0.5).unwrap_or(0.0),
         injected_period: read_injected_period(fields),

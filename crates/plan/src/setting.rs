@@ -32,6 +32,8 @@ pub enum SettingKind {
     Environment,
     /// The servers' configuration.
     Configuration,
+    /// The application server.
+    Server,
     /// The servers' programs.
     Program,
     /// Limit of open files of the servers' processes.
@@ -68,10 +70,10 @@ pub struct KindTraits {
 const NAMED: &str = "{name}={value}";
 
 /// All kinds of settings in the order of the report. A new key of an arm needs a row here.
-pub const SETTING_KINDS: [KindTraits; 12] = {
+pub const SETTING_KINDS: [KindTraits; 13] = {
     use SettingKind::{
         CommandLine, Configuration, Cpus, Debugfs, Environment, FileSystem, Injected, IoScheduler,
-        OpenFiles, Program, Scheduler, Sysctl,
+        OpenFiles, Program, Scheduler, Server, Sysctl,
     };
     const fn row(
         kind: SettingKind,
@@ -79,7 +81,7 @@ pub const SETTING_KINDS: [KindTraits; 12] = {
         [unnamed, named]: [&'static str; 2],
         tunes: Option<&'static str>,
     ) -> KindTraits {
-        let is_seldom = matches!(kind, Injected | OpenFiles | Scheduler | FileSystem);
+        let is_seldom = matches!(kind, Injected | OpenFiles | Scheduler | FileSystem | Server);
         KindTraits {
             kind,
             plural,
@@ -113,6 +115,7 @@ pub const SETTING_KINDS: [KindTraits; 12] = {
             ["configuration {value}", "configuration of {name} {value}"],
             Some("configuration of servers"),
         ),
+        row(Server, "application server", ["{value}", NAMED], None),
         row(
             Program,
             "server programs",
@@ -215,6 +218,7 @@ fn add_tuning(settings: &mut Vec<ArmSetting>, tuning: &Tuning) {
         config,
         config_file,
         server_config,
+        server,
         programs,
         injected_slowdown,
         injected_period,
@@ -240,6 +244,7 @@ fn add_tuning(settings: &mut Vec<ArmSetting>, tuning: &Tuning) {
     for file in config_file.iter().chain(files) {
         add(SettingKind::Configuration, "file", &file.path);
     }
+    add(SettingKind::Server, "", server.as_deref().unwrap_or(""));
     for (service, path) in programs {
         add(SettingKind::Program, service, path);
     }
@@ -314,6 +319,7 @@ mod tests {
                 text: String::new(),
             }),
             server_config: [("nginx".into(), crate::ConfigChange::default())].into(),
+            server: Some("wildfly".into()),
             programs: value("nginx"),
             injected_slowdown: 0.1,
             injected_period: Some(Duration::from_millis(2)),

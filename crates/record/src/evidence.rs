@@ -123,6 +123,9 @@ pub struct Sample {
     pub pressure: Option<Pressure>,
     /// TCP counters of the server's side that changed, by their names in `/proc/net`.
     pub tcp: BTreeMap<String, u64>,
+    /// What services in Java log of their stops: `collections`, `safepoints`, and the time of each in microseconds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub java: BTreeMap<String, u64>,
     /// Block devices.
     pub disk: Disk,
     /// Services, including the clients.
@@ -206,6 +209,7 @@ impl Sample {
             softirqs,
             pressure,
             tcp,
+            java,
             disk,
             services,
             cost_us,
@@ -233,6 +237,7 @@ impl Sample {
         }
         append_counters(&mut self.softirqs, softirqs);
         append_counters(&mut self.tcp, tcp);
+        append_counters(&mut self.java, java);
         append_services(&mut self.services, services);
     }
 }

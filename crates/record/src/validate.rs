@@ -214,6 +214,7 @@ pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
         softirqs,
         pressure,
         tcp,
+        java,
         disk,
         services,
         cost_us,
@@ -237,7 +238,7 @@ pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
     }
     counts(&joined.map_or_else(Vec::new, |joined| joined.counts()))?;
     counts(&pressure.map_or_else(Vec::new, |pressure| pressure.counts()))?;
-    for (kind, counters) in [("softirqs", softirqs), ("tcp", tcp)] {
+    for (kind, counters) in [("softirqs", softirqs), ("tcp", tcp), ("java", java)] {
         most(kind, counters.len(), NAMES)?;
         for (name, number) in counters {
             is_name(kind, name)?;

@@ -62,6 +62,7 @@ pub(crate) fn service(context: &WorkloadContext, mpm: Mpm, set_up: SetUp) -> Res
         probe: set_up.probe,
         patience: PATIENCE,
         version: words(&[PROGRAM, "-v"]),
+        start_failure: None,
     })
 }
 

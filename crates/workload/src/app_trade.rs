@@ -1,12 +1,13 @@
 //! `app-trade`: an online stock broker on an application server with a database.
 //!
 //! After IBM's Trade3, used by the Linux Technology Center's web serving reports of 2004: visitors
-//! log in, view quotes and their portfolio, buy, sell and log out. Tomcat runs the application,
-//! `MariaDB` stores its data. Sessions use cookies; each trade is a transaction.
+//! log in, view quotes and their portfolio, buy, sell and log out. Sessions use cookies; each trade
+//! is a transaction.
 //!
 //! ```text
-//! visitors --HTTP, cookies--> Tomcat: Trade, Broker (images/app) --JDBC--> MariaDB
-//!                                                 afterwards:  audit ------^
+//! visitors --HTTP, cookies--> Tomcat: Trade, Broker (images/app) -----------JDBC--> MariaDB
+//!                             WildFly, Open Liberty: Trade, Trading --JPA, JDBC--> or PostgreSQL
+//!                                                            afterwards:  audit ----^
 //! ```
 //! The audit checks conservation: no trade creates or loses a cent or a share, and no confirmed
 //! trade is lost.
@@ -26,29 +27,35 @@ use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use record::prng::SplitMix64;
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
+use strum::VariantArray as _;
 
+use crate::app_trade::java::{Collector, Java, Jit};
 use crate::app_trade::ledger::{MarketClose, Opening};
-use crate::app_trade::tomcat::{NAME, PORT, Tomcat};
+use crate::app_trade::server::{AppServer, PORT, Setup};
 use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::database;
 use crate::database::client::Client;
-use crate::database::server::Server;
+use crate::database::server::Server as Database;
 use crate::figures::{self, Seen, secondary};
 use crate::options::{self, Rest};
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::service::Service;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, web};
+use crate::{Checked, Driven, Kind, Programs, Timing, Watcher, Workload, web};
 
+mod application;
+mod java;
 mod ledger;
+mod open_liberty;
+mod server;
 mod tomcat;
+mod wildfly;
 
 pub(crate) const KIND: Kind = Kind {
     word: "app-trade",
     traits: |_| Traits::CLIENTS,
     overview: Overview {
-        summary: "a stock broker's application: Tomcat, its database, and visitors who trade",
+        summary: "a stock broker's application: its server, its database, and visitors who trade",
         primary: "transactions",
         machine: &[Key::new(
             "silence",
@@ -59,7 +66,22 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("clients", &["8"], "visitors at once"),
             Key::new("accounts", &["100"], ""),
             Key::new("symbols", &["200"], "stocks"),
+            Key::new(
+                "server",
+                &["\"tomcat\"", "\"wildfly\"", "\"open-liberty\""],
+                "or \"wildfly\" or \"open-liberty\", both with a heap of 128 MiB or more",
+            ),
+            Key::new(
+                "database",
+                &["\"mariadb\"", "\"postgresql\""],
+                "or \"postgresql\"",
+            ),
             Key::new("heap", &["\"64MiB\""], "of Java"),
+            Key::new(
+                "collector",
+                &["\"serial\""],
+                "of garbage; \"auto\", \"serial\", \"parallel\" or \"g1\"",
+            ),
             Key::new(
                 "jit",
                 &["\"quick\""],
@@ -80,6 +102,14 @@ pub(crate) const KIND: Kind = Kind {
     from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
+/// Names of the application servers.
+pub(crate) fn servers() -> Vec<&'static str> {
+    AppServer::VARIANTS
+        .iter()
+        .map(|server| server.name())
+        .collect()
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     /// Number of visitors at once, each with one request under way.
@@ -88,27 +118,15 @@ struct Options {
     symbols: u32,
     /// Time between an answer and the visitor's next request.
     rest: Rest,
-    heap_bytes: u64,
-    jit: Jit,
+    server: AppServer,
+    database: Database,
+    java: Java,
     /// Requests before the warm-up, so that the virtual machine has compiled the same code on every
     /// arm.
     warmup_requests: u64,
     warmup_ns: u64,
     window_ns: u64,
     deadline_ns: u64,
-}
-
-/// How far the Java virtual machine compiles.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
-)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
-enum Jit {
-    /// With all compilers, which run for minutes of load.
-    Full,
-    /// With the quick compiler only, which soon finishes.
-    Quick,
 }
 
 /// Largest number of accounts; each needs about 5 KiB for its visit.
@@ -125,11 +143,10 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let rest = Rest::read(fields);
     let (least, most) = HEAP_BYTES;
     let heap = options::bytes(fields, "heap", least..=most, 128 << 20);
-    let jit = if fields.takes("jit") {
-        fields.variant("jit")
-    } else {
-        Some(Jit::Full)
-    };
+    let server = options::variant(fields, "server", AppServer::Tomcat);
+    let database = options::variant(fields, "database", Database::Mariadb);
+    let collector = options::variant(fields, "collector", Collector::Auto);
+    let jit = options::variant(fields, "jit", Jit::Full);
     let warmup_requests = options::count(fields, "warmup_requests", 0..=100_000_000, 2000);
     let timing = options::timing(fields);
     let deadline = options::deadline(fields);
@@ -139,8 +156,13 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         accounts: accounts? as u32,
         symbols: symbols? as u32,
         rest: rest?,
-        heap_bytes: heap?,
-        jit: jit?,
+        server: server?,
+        database: database?,
+        java: Java {
+            heap_bytes: heap?,
+            collector: collector?,
+            jit: jit?,
+        },
         warmup_requests: warmup_requests?,
         warmup_ns: timing.warmup.as_nanos() as u64,
         window_ns: timing.window.as_nanos() as u64,
@@ -151,13 +173,21 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 
 impl Workload for Options {
     fn packages(&self) -> Vec<&str> {
-        let mut packages = Server::Mariadb.packages();
-        packages.extend(tomcat::PACKAGES);
+        let mut packages = self.database.packages();
+        packages.extend([
+            "default-jre-headless",
+            server::driver_package(self.database),
+        ]);
+        packages.extend(self.server.packages());
         packages
     }
 
+    fn programs(&self) -> Programs {
+        self.server.programs()
+    }
+
     fn configurable(&self) -> Vec<&'static str> {
-        vec![Server::Mariadb.name(), tomcat::NAME]
+        vec![self.database.name(), self.server.name()]
     }
 
     fn is_driven_from_outside(&self) -> bool {
@@ -168,17 +198,15 @@ impl Workload for Options {
         Timing::from_ns(self.warmup_ns, self.window_ns)
     }
 
-    /// The tables are filled only when the database runs, so the probe of Tomcat requests a page
-    /// without data.
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        let tomcat = Tomcat {
+        let setup = Setup {
             clients: self.clients,
-            heap_bytes: self.heap_bytes,
-            jit: self.jit,
+            java: self.java,
+            database: self.database,
         };
         // Changes of an arm without a server's name are for the database.
-        let tomcat = tomcat.service(&context.with_named_config())?;
-        Ok(vec![database::service(Server::Mariadb, context)?, tomcat])
+        let server = self.server.service(&setup, &context.with_named_config())?;
+        Ok(vec![database::service(self.database, context)?, server])
     }
 
     fn drive(
@@ -189,7 +217,7 @@ impl Workload for Options {
     ) -> Result<Driven> {
         let opening = Opening::new(self.accounts, self.symbols, context.seed);
         opening
-            .fill(&mut database(context)?)
+            .fill(self.database, &mut self.connect(context)?)
             .context("fill the tables")?;
         let traffic = self.traffic(context, &opening);
         if self.warmup_requests > 0 {
@@ -204,7 +232,7 @@ impl Workload for Options {
         }
         let mut driven = web::drive(&traffic, stop, watcher)?;
         let market_close = MarketClose::request(context, stop)?;
-        opening.audit(&market_close, &mut database(context)?)?;
+        opening.audit(&market_close, &mut self.connect(context)?)?;
         let repeated = market_close.repeated as f64;
         let repeated = secondary("repeated", "transactions", Direction::Lower, repeated);
         driven.figures.push(repeated);
@@ -212,7 +240,7 @@ impl Workload for Options {
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        let mut figures = figures::web(seen, NAME)?;
+        let mut figures = figures::web(seen, self.server.name())?;
         let load = figures::checked_load(seen)?;
         figures[0].spec.name = "transactions".into();
         figures[0].spec.unit = "transactions/s".into();
@@ -227,7 +255,7 @@ impl Workload for Options {
             Direction::Higher,
             per_s,
         ));
-        if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
+        if let Some(cpu) = seen.cpu(self.database.name()) {
             let each = cpu.as_nanos() as f64 / 1e3 / load.ok_in_window as f64;
             figures.push(secondary(
                 "database-cpu",
@@ -237,16 +265,31 @@ impl Workload for Options {
             ));
         }
         figures.extend(seen.driven.figures.iter().cloned());
+        figures.extend(stops(seen));
         Ok(figures)
     }
 }
 
-fn database(context: &WorkloadContext) -> Result<Client> {
-    let address = Server::Mariadb.address(context);
-    Client::connect(Server::Mariadb, address, Arc::default())
+/// How long Java stopped its threads in the window, by its log: for collections, and in all.
+fn stops(seen: &Seen<'_>) -> [Figure; 2] {
+    let window = seen.samples.iter().filter(|sample| sample.at_ms > 0);
+    let time = |name, key| {
+        let us = window.clone().filter_map(|sample| sample.java.get(key));
+        let ms = us.sum::<u64>() as f64 / 1e3;
+        secondary(name, "ms", Direction::Lower, ms)
+    };
+    [
+        time("collection-time", "collection_us"),
+        time("safepoint-time", "safepoint_us"),
+    ]
 }
 
 impl Options {
+    fn connect(&self, context: &WorkloadContext) -> Result<Client> {
+        let address = self.database.address(context);
+        Client::connect(self.database, address, Arc::default())
+    }
+
     fn traffic(&self, context: &WorkloadContext, opening: &Opening) -> Traffic {
         let Timing { warmup, window } = self.timing();
         let mut stream = stream(context.seed, "app-trade visits");

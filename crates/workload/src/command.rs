@@ -359,6 +359,7 @@ impl Workload for Options {
             },
             patience: PATIENCE,
             version: Vec::new(),
+            start_failure: None,
         });
         Ok(service.collect())
     }

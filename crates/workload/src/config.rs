@@ -98,12 +98,14 @@ fn check(service: &str, change: &ConfigChange) -> Result<(), String> {
 
 /// Checks an arm's changes to the servers of its plan's workloads.
 pub fn check_tuning(tuning: &Tuning, workloads: &[WorkloadPlan]) -> Result<(), String> {
+    let served = |workload| crate::with_server(workload, tuning.server.as_deref());
+    let workloads: Vec<_> = workloads.iter().map(served).collect::<Result<_, _>>()?;
     if !tuning.has_config() {
         return Ok(());
     }
     let mut first: BTreeSet<&str> = BTreeSet::new();
     let mut all: BTreeSet<&str> = BTreeSet::new();
-    for workload in workloads {
+    for workload in &workloads {
         let servers = crate::servers(workload);
         first.extend(servers.first().copied());
         all.extend(servers);
@@ -271,6 +273,32 @@ mod tests {
             "config_file = \"long.conf\"",
             &[NGINX],
             &expect!["plan.toml:7: configuration file of 300 KiB: long.conf (at most 256 KiB)"],
+        );
+    }
+
+    #[test]
+    fn an_arm_may_name_the_application_server() {
+        let wildfly = "server = \"wildfly\"\nconfig = { wildfly = \"<jdbc/>\" }";
+        check(
+            wildfly,
+            &[TRADE],
+            &expect![
+                "plan.toml:8: config of wildfly: <jdbc: no place for it (write it inside the block that it belongs to)"
+            ],
+        );
+        check(
+            "server = \"jboss\"",
+            &[TRADE],
+            &expect![[
+                r#"plan.toml:7: unknown server of an arm: "jboss" (write one of tomcat, wildfly, open-liberty with a workload of kind "app-trade")"#
+            ]],
+        );
+        check(
+            "server = \"wildfly\"",
+            &[NGINX],
+            &expect![[
+                r#"plan.toml:7: server of an arm for workload w0 (write one of tomcat, wildfly, open-liberty with a workload of kind "app-trade")"#
+            ]],
         );
     }
 

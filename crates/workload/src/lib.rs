@@ -453,6 +453,33 @@ fn read_id(fields: &Fields<'_>, kind: &str) -> Option<String> {
     Some(name.into())
 }
 
+/// A workload with the application server that an arm names.
+///
+/// # Errors
+/// The workload has no such server.
+pub fn with_server(workload: &WorkloadPlan, server: Option<&str>) -> Result<WorkloadPlan, String> {
+    let mut workload = workload.clone();
+    let Some(server) = server else {
+        return Ok(workload);
+    };
+    let remedy = format!(
+        "write one of {} with a workload of kind \"{}\"",
+        app_trade::servers().join(", "),
+        app_trade::KIND.word
+    );
+    if workload.kind != app_trade::KIND.word {
+        return Err(format!(
+            "server of an arm for workload {} ({remedy})",
+            workload.id
+        ));
+    }
+    if !app_trade::servers().contains(&server) {
+        return Err(format!("unknown server of an arm: {server:?} ({remedy})"));
+    }
+    workload.options["server"] = server.into();
+    Ok(workload)
+}
+
 /// Builds the workload of a plan.
 pub fn from_plan(workload: &WorkloadPlan) -> Result<Box<dyn Workload>> {
     from_options(&WorkloadJob {

@@ -41,7 +41,14 @@ const NAMES: &[(&str, &[&[&str]])] = &[
         "app-trade",
         &[
             WEB,
-            &["transactions", "sessions", "database-cpu", "repeated"],
+            &[
+                "transactions",
+                "sessions",
+                "database-cpu",
+                "repeated",
+                "collection-time",
+                "safepoint-time",
+            ],
         ],
     ),
     ("http", &[WEB]),

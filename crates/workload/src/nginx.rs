@@ -35,6 +35,7 @@ pub(crate) fn service(context: &WorkloadContext, set_up: SetUp) -> Result<Servic
         probe: set_up.probe,
         patience: PATIENCE,
         version: words(&[PROGRAM, "-v"]),
+        start_failure: None,
     })
 }
 

@@ -7,6 +7,7 @@ use base::input::units;
 use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S, Think};
 use plan::fields::Fields;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 use crate::Timing;
 
@@ -187,4 +188,16 @@ pub(crate) fn steps(
     let what = format!("{key} that do not rise: {steps:?}");
     fields.wrong(key, what, format!("write them like {example}"));
     None
+}
+
+/// One of an enum's words, or the default.
+pub(crate) fn variant<T>(fields: &Fields<'_>, key: &str, default: T) -> Option<T>
+where
+    T: Copy + VariantArray + Into<&'static str>,
+{
+    if fields.takes(key) {
+        fields.variant(key)
+    } else {
+        Some(default)
+    }
 }

@@ -23,12 +23,62 @@ pub struct Service {
     pub patience: Duration,
     /// Command that prints the version; empty if there is none.
     pub version: Vec<String>,
+    /// How its output shows that it has not started, although it goes on.
+    pub start_failure: Option<StartFailure>,
+}
+
+/// Lines of output of a server that goes on after a failed start.
+#[derive(Debug, Clone, Copy)]
+pub struct StartFailure {
+    /// Words of which each means that the start has failed.
+    pub marks: &'static [&'static str],
+    /// Words of the lines that explain it.
+    pub shown: &'static [&'static str],
+}
+
+/// Lines of a failed start that a message shows.
+const FAILURE_LINES: usize = 12;
+
+impl StartFailure {
+    /// The server's lines about its failed start, if its output has any.
+    pub fn find(&self, output: &str) -> Option<String> {
+        let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
+        output.lines().find(|line| has(line, self.marks))?;
+        let is_shown = |line: &&str| has(line, self.marks) || has(line, self.shown);
+        let lines = output.lines().filter(is_shown).take(FAILURE_LINES);
+        Some(lines.map(str::trim).collect::<Vec<_>>().join("\n  "))
+    }
 }
 
 /// Time limit of a server's start, even with thousands of workers on a slow emulator.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Name of the log of collections and safepoints among the logs of a service in Java.
+pub const JAVA_LOG: &str = "java.log";
+
 /// An owned argument list.
 pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_start_is_told_in_the_servers_words() {
+        let failure = StartFailure {
+            marks: &["WFLYSRV0026"],
+            shown: &["ERROR"],
+        };
+        let started = "15:00:00 INFO starting\n15:00:01 ERROR [a] WFLYCTL0013: Operation failed\n";
+        assert_eq!(failure.find(started), None, "it may still start");
+        let failed = format!("{started}  15:00:02 WFLYSRV0026: started (with errors)\n");
+        expect![[r"
+            15:00:01 ERROR [a] WFLYCTL0013: Operation failed
+              15:00:02 WFLYSRV0026: started (with errors)"]]
+        .assert_eq(&failure.find(&failed).unwrap());
+    }
 }

@@ -31,11 +31,12 @@ pub(crate) fn check_mistakes(text: &str, expected: &Expect) {
 }
 
 /// Starts a service on this host and waits until it serves. Its output goes to a file in `dir`.
-pub(crate) fn start_service(service: &Service, dir: &Path) -> Child {
+pub(crate) fn start_service(service: &Service, dir: &Path, env: &[(&str, &str)]) -> Child {
     let log = dir.join(format!("{}.log", service.name));
     let file = File::create(&log).unwrap();
     let mut process = crate::context::command(&service.command[0])
         .args(&service.command[1..])
+        .envs(env.iter().copied())
         .stdout(file.try_clone().unwrap())
         .stderr(file)
         .spawn()
@@ -43,7 +44,11 @@ pub(crate) fn start_service(service: &Service, dir: &Path) -> Child {
     let deadline = Instant::now() + Duration::from_secs(120);
     while let Err(why) = service.probe.ask() {
         let has_ended = process.try_wait().unwrap().is_some();
-        if has_ended || deadline <= Instant::now() {
+        let output = fs::read_to_string(&log).unwrap_or_default();
+        let failed = service
+            .start_failure
+            .and_then(|failure| failure.find(&output));
+        if has_ended || failed.is_some() || deadline <= Instant::now() {
             let _ = process.kill();
             let _ = process.wait();
             panic!("{why}\n{}", fs::read_to_string(&log).unwrap());

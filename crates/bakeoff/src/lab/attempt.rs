@@ -410,7 +410,8 @@ impl Spin {
 }
 
 fn job(context: &AttemptContext<'_>, arm: &Arm, block: u32, workload: &WorkloadPlan) -> Job {
-    let WorkloadPlan { kind, options, .. } = workload.clone();
+    let served = workload::with_server(workload, arm.tuning.server.as_deref());
+    let WorkloadPlan { kind, options, .. } = served.expect("plan is validated: it has the server");
     let mut target = context.plan.target(arm, block);
     if context.purpose == Purpose::Ceiling
         && let Some(target) = &mut target

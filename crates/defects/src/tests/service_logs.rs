@@ -125,6 +125,62 @@ fn samba_and_tomcat() {
 }
 
 #[test]
+fn application_servers() {
+    check(
+        LogFormat::Wildfly,
+        "\
+15:29:59,265 INFO  [org.jboss.as.server] WFLYSRV0010: Deployed \"trade.war\"
+15:30:01,889 ERROR [org.jboss.as.ejb3.invocation] WFLYEJB0034: Jakarta Enterprise Beans Invocation failed
+15:30:02,875 ERROR [org.hibernate.engine.jdbc.spi.SqlExceptionHelper] (conn=18) Table does not exist
+\tat org.hibernate@6.6.26.Final//org.hibernate.X.y(X.java:1)",
+        &[
+            (Kind::ServiceLog, Severity::Suspicious, "s: WFLYEJB0034", 1),
+            (Kind::ServiceLog, Severity::Suspicious, "s: org.hibernate.engine.jdbc.spi.SqlExceptionHelper", 1),
+        ],
+    );
+    check(
+        LogFormat::OpenLiberty,
+        "\
+[11/29/26, 15:30:08:511 UTC] 00000022 com.ibm.ws.kernel.feature.internal.FeatureManager            A CWWKF0011I: The trade server is ready
+[11/29/26, 15:29:26:830 UTC] 00000030 com.ibm.ws.webcontainer.servlet                              E SRVE0271E: Uncaught init() exception
+[11/29/26, 15:30:12:466 UTC] 00000032 eclipselink.server                                           W CWWJP9991W: Failed to find",
+        &[(Kind::ServiceLog, Severity::Suspicious, "s: SRVE0271E", 1)],
+    );
+}
+
+#[test]
+fn the_end_of_java_memory() {
+    for format in [
+        LogFormat::Tomcat,
+        LogFormat::Wildfly,
+        LogFormat::OpenLiberty,
+    ] {
+        check(
+            format,
+            "\
+[0.012s][info][gc] Using Serial
+[7.712s][info][gc] GC(11) Pause Full (Allocation Failure) 63M->21M(64M) 81.125ms
+[7.812s][info][gc] GC(12) Pause Full (Allocation Failure) 63M->62M(64M) 81.125ms
+Exception in thread \"http-8080\" java.lang.OutOfMemoryError: Java heap space",
+            &[
+                (
+                    Kind::ServiceLog,
+                    Severity::Defect,
+                    "s: OutOfMemoryError Java heap space",
+                    1,
+                ),
+                (
+                    Kind::ServiceLog,
+                    Severity::Defect,
+                    "s: heap full after a collection",
+                    1,
+                ),
+            ],
+        );
+    }
+}
+
+#[test]
 fn a_log_is_read_in_pieces_and_bounded() {
     let mut reader = ServiceLog::new("nginx", LogFormat::Nginx);
     reader.set_clock(Duration::from_secs(7));
@@ -154,6 +210,8 @@ fn a_log_of_another_format_has_no_defects() {
         LogFormat::PostgreSql,
         LogFormat::Samba,
         LogFormat::Tomcat,
+        LogFormat::Wildfly,
+        LogFormat::OpenLiberty,
     ];
     for format in formats {
         for line in [

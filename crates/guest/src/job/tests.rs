@@ -776,6 +776,7 @@ fn a_service_that_ends_is_reported_with_its_log() {
         },
         patience: Duration::from_secs(60),
         version: Vec::new(),
+        start_failure: None,
     };
     let mut running =
         services::start(service, &Tuning::default(), &netns, &cgroups, dir.path()).unwrap();

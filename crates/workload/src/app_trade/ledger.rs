@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::app_trade::tomcat::PORT;
+use crate::app_trade::server::PORT;
 use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::database::client::{self, Client};
+use crate::database::server::Server as Database;
 use crate::{Wrong, check_stop, probe};
 
 /// The books before the first visitor. Money is in cents.
@@ -39,14 +40,17 @@ const MARKET_CASH: u64 = 1_000_000_000_000;
 /// Rows of one `insert` statement.
 const ROWS: usize = 250;
 
-const TABLES: [&str; 5] = [
+/// Tables and indices; `{number}` is the type of a rising number.
+const TABLES: [&str; 7] = [
     "create table accounts (id int primary key, password char(8) not null, cash bigint not null, visits int not null)",
     "create table quotes (symbol int primary key, company varchar(40) not null, price bigint not null, \
-     opened bigint not null, volume bigint not null, key (volume))",
+     opened bigint not null, volume bigint not null)",
+    "create index quotes_volume on quotes (volume)",
     "create table market (symbol int primary key, shares bigint not null, cash bigint not null)",
     "create table holdings (account int, symbol int, quantity bigint not null, primary key (account, symbol))",
-    "create table orders (number int auto_increment primary key, account int not null, symbol int not null, \
-     quantity int not null, price bigint not null, at timestamp default current_timestamp, key (account))",
+    "create table orders (number {number} primary key, account int not null, symbol int not null, \
+     quantity int not null, price bigint not null, at timestamp default current_timestamp)",
+    "create index orders_account on orders (account)",
 ];
 
 impl Opening {
@@ -70,9 +74,13 @@ impl Opening {
     }
 
     /// Makes and fills the tables.
-    pub(super) fn fill(&self, client: &mut Client) -> Result<()> {
+    pub(super) fn fill(&self, database: Database, client: &mut Client) -> Result<()> {
+        let number = match database {
+            Database::Mariadb => "int auto_increment",
+            Database::Postgresql => "serial",
+        };
         for table in TABLES {
-            client.execute(table)?;
+            client.execute(&table.replace("{number}", number))?;
         }
         let accounts = self.accounts.iter().map(|account| {
             let Account {
@@ -91,7 +99,7 @@ impl Opening {
             .map(|(symbol, _)| format!("{symbol}, {MARKET_SHARES}, {MARKET_CASH}"));
         insert(client, "market", &market.collect::<Vec<_>>())?;
         for table in ["accounts", "holdings", "quotes", "market"] {
-            client.execute(&format!("analyze table {table}"))?;
+            client.analyze(table)?;
         }
         Ok(())
     }

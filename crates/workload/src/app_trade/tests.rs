@@ -27,14 +27,14 @@ fn a_plan_names_the_clients_and_may_name_the_rest() {
     check_options(
         GOOD,
         &expect![[
-            r#"{"clients":4,"accounts":500,"symbols":1000,"rest":{"least_ns":0,"most_ns":0},"heap_bytes":134217728,"jit":"full","warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#
+            r#"{"clients":4,"accounts":500,"symbols":1000,"rest":{"least_ns":0,"most_ns":0},"server":"tomcat","database":"mariadb","java":{"heap_bytes":134217728,"collector":"auto","jit":"full"},"warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#
         ]],
     );
     check_options(
         "kind = \"app-trade\"\nclients = 5000\naccounts = 10000\nsymbols = 1\nthink = \"3s\"\nheap = \"1GiB\"\n\
-         jit = \"quick\"\nwarmup_requests = 0\nwarmup = \"0s\"\nwindow = \"1h\"\ndeadline = \"1m\"",
+         server = \"open-liberty\"\ndatabase = \"postgresql\"\ncollector = \"g1\"\njit = \"quick\"\nwarmup_requests = 0\nwarmup = \"0s\"\nwindow = \"1h\"\ndeadline = \"1m\"",
         &expect![[
-            r#"{"clients":5000,"accounts":10000,"symbols":1,"rest":{"least_ns":3000000000,"most_ns":3000000000},"heap_bytes":1073741824,"jit":"quick","warmup_requests":0,"warmup_ns":0,"window_ns":3600000000000,"deadline_ns":60000000000}"#
+            r#"{"clients":5000,"accounts":10000,"symbols":1,"rest":{"least_ns":3000000000,"most_ns":3000000000},"server":"open-liberty","database":"postgresql","java":{"heap_bytes":1073741824,"collector":"g1","jit":"quick"},"warmup_requests":0,"warmup_ns":0,"window_ns":3600000000000,"deadline_ns":60000000000}"#
         ]],
     );
 }
@@ -50,7 +50,7 @@ fn mistakes_are_named_with_line_and_remedy() {
             plan.toml:3: symbols out of range: 200000 (write 1 to 100000)
             plan.toml:4: heap out of range: 1.00 MiB (write 32.0 MiB to 64.0 GiB)
             plan.toml:5: unknown jit: "none" (known: full, quick)
-            plan.toml:6: unknown key in the file: users (known: accounts, clients, deadline, heap, jit, kind, name, symbols, think, warmup, warmup_requests, window)"#]],
+            plan.toml:6: unknown key in the file: users (known: accounts, clients, collector, database, deadline, heap, jit, kind, name, server, symbols, think, warmup, warmup_requests, window)"#]],
     );
     check_options(
         "kind = \"app-trade\"\nclients = 5001\nthink = \"long\"\nwarmup_requests = -1\nwindow = \"1ms\"\ndeadline = \"0s\"",
@@ -99,7 +99,7 @@ fn every_visitor_sells_what_it_bought_and_leaves() {
     assert_eq!(lengths, [12, 13, 14]);
 }
 
-/// A database and a Tomcat on this host; they end when it is dropped.
+/// A database and an application server on this host; they end when it is dropped.
 struct Host {
     options: Options,
     context: WorkloadContext,
@@ -108,17 +108,31 @@ struct Host {
 }
 
 impl Host {
-    /// Skips the test and returns `None` if this host lacks something.
     fn start(options: &str, place: u8) -> Option<Self> {
+        Self::start_with(options, place, &[])
+    }
+
+    /// Starts the services with environment variables. Skips the test and returns `None` if this
+    /// host lacks something.
+    fn start_with(options: &str, place: u8, env: &[(&str, &str)]) -> Option<Self> {
+        let options = read(options).unwrap();
         let root = rustix::process::geteuid().is_root();
-        let parts = [
-            "/usr/sbin/mariadbd",
-            "/usr/share/tomcat10/lib/catalina.jar",
-            "/usr/share/java/mariadb-java-client.jar",
-        ];
+        let server = match options.server {
+            AppServer::Tomcat => "/usr/share/tomcat10/lib/catalina.jar",
+            AppServer::Wildfly => wildfly::HOME,
+            AppServer::OpenLiberty => open_liberty::HOME,
+        };
+        let (database, driver) = match options.database {
+            Database::Mariadb => (
+                "/usr/sbin/mariadbd",
+                "/usr/share/java/mariadb-java-client.jar",
+            ),
+            Database::Postgresql => ("/usr/lib/postgresql", "/usr/share/java/postgresql.jar"),
+        };
+        let parts = [server, database, driver];
         if !root || !parts.iter().all(|part| Path::new(part).exists()) {
             base::skip::skip(&format!(
-                "no Tomcat with a database, or not root: {parts:?}"
+                "no application server with a database, or not root: {parts:?}"
             ));
             return None;
         }
@@ -135,14 +149,14 @@ impl Host {
             ..WorkloadContext::example()
         };
         let mut host = Self {
-            options: read(options).unwrap(),
+            options,
             context,
             processes: Vec::new(),
             _dir: dir,
         };
         let services = host.options.prepare(&host.context).unwrap();
         for service in &services {
-            let process = testing::start_service(service, &host.context.dir);
+            let process = testing::start_service(service, &host.context.dir, env);
             host.processes.push(process);
         }
         Some(host)
@@ -152,6 +166,7 @@ impl Host {
     /// requests.
     fn drive(&self, damage: &str) -> Result<Driven> {
         let mut watcher = DamagingWatcher {
+            options: &self.options,
             context: &self.context,
             damage,
         };
@@ -179,6 +194,7 @@ impl Drop for Host {
 
 /// Changes the database between the warm-up requests and the load.
 struct DamagingWatcher<'v> {
+    options: &'v Options,
     context: &'v WorkloadContext,
     damage: &'v str,
 }
@@ -186,7 +202,8 @@ struct DamagingWatcher<'v> {
 impl Watcher for DamagingWatcher<'_> {
     fn begins(&mut self) {
         if !self.damage.is_empty() {
-            database(self.context)
+            self.options
+                .connect(self.context)
                 .unwrap()
                 .execute(self.damage)
                 .unwrap();
@@ -210,7 +227,7 @@ fn conflicting_trades_neither_create_nor_lose_anything() {
     let meter = Meter {
         window: Duration::from_secs(3),
         services: BTreeMap::from([
-            (NAME.into(), Duration::from_secs(1)),
+            ("tomcat".into(), Duration::from_secs(1)),
             ("mariadbd".into(), Duration::from_secs(1)),
         ]),
         ..Meter::default()
@@ -237,7 +254,9 @@ fn conflicting_trades_neither_create_nor_lose_anything() {
             "failed",
             "sessions",
             "database-cpu",
-            "repeated"
+            "repeated",
+            "collection-time",
+            "safepoint-time"
         ]
     );
     let load = driven.load.unwrap();
@@ -293,7 +312,8 @@ fn a_page_of_another_visitor_is_detected() {
         return;
     };
     let opening = Opening::new(5, 4, host.context.seed);
-    opening.fill(&mut database(&host.context).unwrap()).unwrap();
+    let mut client = host.options.connect(&host.context).unwrap();
+    opening.fill(Database::Mariadb, &mut client).unwrap();
     let mut traffic = host.options.traffic(&host.context, &opening);
     let other = &opening.accounts[1];
     let login = format!("user={}&password={}", other.id, other.password);
@@ -305,4 +325,49 @@ fn a_page_of_another_visitor_is_detected() {
     let load = load::run::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let wrong = load.faults.get(&Fault::BadContent).copied();
     assert!(load.ok > 0 && wrong.unwrap_or(0) > 0, "{:?}", load.faults);
+}
+
+/// A few traders on the same rows; the warm-up is enough for trades to conflict on any host.
+fn crowd(server: &str, database: &str) -> String {
+    format!(
+        "kind = \"app-trade\"\nserver = \"{server}\"\ndatabase = \"{database}\"\nclients = 6\naccounts = 6\nsymbols = 2\n\
+         jit = \"quick\"\nwarmup_requests = 400\nwarmup = \"0s\"\nwindow = \"1s\"\ndeadline = \"1m\""
+    )
+}
+
+fn check_books(server: &str, database: &str, place: u8) {
+    let Some(host) = Host::start(&crowd(server, database), place) else {
+        return;
+    };
+    let load = host.drive("").unwrap().load.unwrap();
+    assert_eq!(load.fault_count(), 0, "{:?}", load.faults);
+    assert!(load.ok > 0);
+}
+
+#[test]
+fn books_are_right_on_tomcat_with_postgresql() {
+    check_books("tomcat", "postgresql", 7);
+}
+
+#[test]
+fn books_are_right_on_wildfly_with_mariadb() {
+    check_books("wildfly", "mariadb", 8);
+}
+
+#[test]
+fn books_are_right_on_open_liberty_with_postgresql() {
+    check_books("open-liberty", "postgresql", 9);
+}
+
+/// Trades that read without locks overwrite each other's changes.
+#[test]
+fn updates_that_are_lost_without_locks_are_detected() {
+    let options = crowd("open-liberty", "mariadb");
+    let env = [("TRADE_LOCKS", "none")];
+    let Some(host) = Host::start_with(&options, 10, &env) else {
+        return;
+    };
+    let why = host.drive("").unwrap_err();
+    assert!(why.downcast_ref::<Wrong>().is_some(), "{why:#}");
+    assert!(format!("{why:#}").contains("wrong answer"), "{why:#}");
 }

@@ -45,7 +45,7 @@ const PLAIN: Grammar = Grammar {
     levels: &[("", "*")],
 };
 
-pub(super) const SERVERS: [Grammar; 6] = [
+pub(super) const SERVERS: [Grammar; 8] = [
     Grammar {
         service: "apache2",
         syntax: Syntax::Apache,
@@ -132,6 +132,32 @@ pub(super) const SERVERS: [Grammar; 6] = [
                 "CookieProcessor Environment Loader Parameter Resources",
             ),
         ],
+        ..PLAIN
+    },
+    Grammar {
+        service: "wildfly",
+        syntax: Syntax::Xml,
+        sample: include_str!("../../../../images/app/servers/wildfly.xml"),
+        needed: &["{ip}", "{port}", "{application}", "{database}"],
+        owned: "inet-address@/value socket-binding@/port datasource/connection-url datasource/driver \
+                datasource@/jndi-name security@/user-name security@/password fs-exploded@/path",
+        repeated: "property",
+        levels: &[
+            ("server/profile", "subsystem"),
+            ("server", "interfaces system-properties"),
+        ],
+        ..PLAIN
+    },
+    Grammar {
+        service: "open-liberty",
+        syntax: Syntax::Xml,
+        sample: include_str!("../../../../images/app/servers/open-liberty.xml"),
+        needed: &["{ip}", "{port}", "{application}", "{database}", "{driver}"],
+        owned: "httpEndpoint@/host httpEndpoint@/httpPort httpEndpoint@/httpsPort dataSource@/id \
+                properties@/url properties@/user properties@/password webApplication@/location \
+                webApplication@/contextRoot file@/name logging@/consoleFormat",
+        repeated: "feature",
+        levels: &[("", "server"), ("server", "*")],
         ..PLAIN
     },
 ];

@@ -349,14 +349,41 @@ impl Reader<'_> {
             return Ok(());
         }
         let name = element.tag_name().name();
-        self.open(&format!("{name}@"), &format!("<{name}"), ">")?;
+        let is_leaf = !element.children().any(|child| child.is_element());
+        if is_leaf && element.text().is_some_and(|text| !text.trim().is_empty()) {
+            let text = &element.document().input_text()[element.range()];
+            self.directive(name.into(), text.into());
+            return Ok(());
+        }
+        // Elements of one name may differ by their namespace, whose version does not count.
+        let namespace = |element: roxmltree::Node<'_, '_>| {
+            let name = element.tag_name().namespace();
+            name.unwrap_or_default().to_string()
+        };
+        let outer = element.parent().map(namespace).unwrap_or_default();
+        let inner = namespace(element);
+        let is_declared = inner != outer;
+        let key = match inner.rsplit_once(':') {
+            Some((family, version)) if is_declared && self.open.len() > 1 => {
+                let is_version = version.starts_with(|c: char| c.is_ascii_digit());
+                let family = if is_version { family } else { &inner };
+                format!("{name} {family}")
+            }
+            _ => name.into(),
+        };
+        self.open(&format!("{key}@"), &format!("<{name}"), ">")?;
+        // An arm that leaves out the version means the element that is there.
+        let has_version = inner.ends_with(|c: char| c.is_ascii_digit());
+        if is_declared && (has_version || !self.is_new) {
+            self.directive("xmlns".into(), format!("xmlns=\"{inner}\""));
+        }
         for attribute in element.attributes() {
             let text = &element.document().input_text()[attribute.range()];
             self.directive(attribute.name().into(), text.into());
         }
         self.close(">")?;
         let end = format!("</{name}>");
-        self.open(name, "", &end)?;
+        self.open(&key, "", &end)?;
         element
             .children()
             .try_for_each(|child| self.read_element(child))?;
@@ -376,6 +403,7 @@ mod tests {
             "nginx" => NGINX,
             "mariadbd" => "[mariadbd]\ndatadir = /context\nskip_name_resolve = on\n",
             "postgres" => "port = 5432\nshared_buffers = 128MB\n",
+            "wildfly" | "open-liberty" => grammar(service).sample,
             "smbd" => "[global]\nserver min protocol = NT1\n[share]\npath = /context\n",
             _ => TOMCAT,
         };
@@ -514,6 +542,37 @@ http {
         expect![[r#"<Server port="-1"> <Service name="trade"> <Executor name='p'> </Executor> <Connector port="8080" maxThreads='400' compression='a &amp; b'> </Connector> <Engine jvmRoute='x' name="trade"> <Host name="trade"> <Valve className='a'> </Valve> <Valve className='b'> </Valve> <Context docBase="/app"> <Manager> </Manager> </Context> </Host> </Engine> </Service> </Server>"#]].assert_eq(&words.join(" ").replace(" >", ">"));
     }
 
+    /// The lines of a merged configuration that the base does not have, without indentation.
+    fn changed_lines(service: &str, arm: &str) -> String {
+        let merged = merge(service, arm).unwrap();
+        let base = grammar(service)
+            .merge(grammar(service).sample, " ", "")
+            .unwrap();
+        let base: Vec<_> = base.lines().map(str::trim).collect();
+        let lines = merged.lines().map(str::trim);
+        lines
+            .filter(|line| !base.contains(line))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn elements_of_application_servers_are_found_by_name_and_namespace() {
+        let io = "<subsystem xmlns=\"urn:jboss:domain:io\"><worker io-threads=\"3\"/></subsystem>";
+        expect![[r#"io-threads="3""#]].assert_eq(&changed_lines("wildfly", io));
+        let isolation = "<transaction-isolation>TRANSACTION_SERIALIZABLE</transaction-isolation>";
+        let isolation = format!(
+            "<subsystem xmlns=\"urn:jboss:domain:datasources:7.2\"><datasources><datasource>{isolation}</datasource></datasources></subsystem>"
+        );
+        expect!["<transaction-isolation>TRANSACTION_SERIALIZABLE</transaction-isolation>"]
+            .assert_eq(&changed_lines("wildfly", &isolation));
+        let features = "<featureManager><feature>monitor-1.0</feature></featureManager><executor maxThreads=\"50\"/>";
+        expect![[r#"
+            <feature>monitor-1.0</feature>
+            maxThreads="50""#]]
+        .assert_eq(&changed_lines("open-liberty", features));
+    }
+
     #[test]
     fn directives_of_bakeoff_are_refused_in_every_block() {
         let refused = [
@@ -528,6 +587,11 @@ http {
             ("smbd", "[share]\nDirectory = /srv"),
             ("smbd", "lock dir = /srv"),
             ("tomcat", "<Connector port=\"80\"/>"),
+            ("open-liberty", "<httpEndpoint host=\"*\"/>"),
+            (
+                "wildfly",
+                "<interfaces><interface><inet-address value=\"0.0.0.0\"/></interface></interfaces>",
+            ),
         ];
         let refused = refused.map(|(service, arm)| merge(service, arm).unwrap_err() + "\n");
         expect![[r#"
@@ -542,6 +606,8 @@ http {
             Directory = /srv: only bakeoff sets this (remove it)
             lock dir = /srv: only bakeoff sets this (remove it)
             port="80": only bakeoff sets this (remove it)
+            host="*": only bakeoff sets this (remove it)
+            value="0.0.0.0": only bakeoff sets this (remove it)
         "#]]
         .assert_eq(&refused.concat());
     }

@@ -48,6 +48,7 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         },
         patience: PATIENCE,
         version: words(&[PROGRAM, "--no-defaults", "--version"]),
+        start_failure: None,
     })
 }
 

@@ -79,7 +79,7 @@ impl Host {
         Some(Self {
             server,
             address: server.address(&context),
-            process: start_service(&service, dir.path()),
+            process: start_service(&service, dir.path(), &[]),
             _dir: dir,
         })
     }

@@ -163,6 +163,9 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
         // Only a sysctl that the plan sets to different values is declared.
         return arms_differ(plan, |arm| sysctl_value(arm, name));
     }
+    if arms_differ(plan, |arm| &arm.tuning.server) && is_of_service(fact) {
+        return true;
+    }
     let any_arm = |is_set: fn(&Arm) -> bool| plan.arms.iter().any(is_set);
     let is_one_kernel = !arms_differ(plan, |arm| &arm.kernel);
     if let Some((_, setting)) = fact
@@ -200,6 +203,18 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
         return rests.all(|rest| Some(rest) == first);
     }
     false
+}
+
+/// Whether a fact is of one service, so that it differs if the service does.
+fn is_of_service(fact: &str) -> bool {
+    let families = [
+        "version:",
+        "hash:server:",
+        fact::CONFIGURATION,
+        "limit:",
+        "workers:",
+    ];
+    families.iter().any(|family| fact.starts_with(family))
 }
 
 /// Whether the plan sets this setting of the disk's queue to different values. The I/O scheduler decides the number of requests and

@@ -17,19 +17,27 @@ import javax.sql.DataSource;
  * bought and sold goes through {@link Broker}. Each page's title says what it answers, so that clients can
  * tell the right page from another visitor's.
  */
-public final class Trade extends HttpServlet {
+public class Trade extends HttpServlet {
     private static final long serialVersionUID = 1L;
     private static final String ACCOUNT = "account";
 
-    private transient Broker broker;
+    /** Most shares of one trade. */
+    private static final int MOST_SHARES = 1000;
+
+    private transient Brokerage broker;
 
     @Override
     public void init() throws ServletException {
         try {
-            broker = new Broker((DataSource) new InitialContext().lookup("java:comp/env/jdbc/trade"));
+            broker = open(new InitialContext());
         } catch (NamingException why) {
-            throw new ServletException("no pool of database connections", why);
+            throw new ServletException("no broker", why);
         }
+    }
+
+    /** The broker that does the work, here with the pool of database connections. */
+    Brokerage open(InitialContext names) throws NamingException {
+        return new Broker((DataSource) names.lookup("java:comp/env/jdbc/trade"));
     }
 
     @Override
@@ -54,7 +62,7 @@ public final class Trade extends HttpServlet {
             }
         } catch (Refused why) {
             page(response, why.status, new Page(why.getMessage()));
-        } catch (SQLException why) {
+        } catch (SQLException | RuntimeException why) {
             log(request.getServletPath() + ": " + why);
             page(response, 500, new Page("the database failed"));
         }
@@ -77,8 +85,8 @@ public final class Trade extends HttpServlet {
             case "GET /home" -> broker.home(account);
             case "GET /quote" -> broker.quote(text(request, "symbols").split(","));
             case "GET /portfolio" -> broker.portfolio(account);
-            case "POST /buy" -> broker.buy(account, number(request, "symbol"), number(request, "count"));
-            case "POST /sell" -> broker.sell(account, number(request, "symbol"), number(request, "count"));
+            case "POST /buy" -> broker.trade(account, number(request, "symbol"), shares(request));
+            case "POST /sell" -> broker.trade(account, number(request, "symbol"), -shares(request));
             case "POST /logout" -> {
                 session.invalidate();
                 yield new Page("goodbye " + account).line("You are logged out.");
@@ -96,7 +104,15 @@ public final class Trade extends HttpServlet {
     }
 
     private static int number(HttpServletRequest request, String name) {
-        return Broker.number(text(request, name));
+        return Refused.number(text(request, name));
+    }
+
+    private static int shares(HttpServletRequest request) {
+        int count = number(request, "count");
+        if (count < 1 || MOST_SHARES < count) {
+            throw new Refused(400, "number of shares out of range");
+        }
+        return count;
     }
 
     private static void page(HttpServletResponse response, int status, Page page) throws IOException {

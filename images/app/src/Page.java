@@ -1,7 +1,7 @@
 package trade;
 
 /** A page in the making: a title, lines, tables. All that comes into it is numbers and words of our own. */
-final class Page {
+public final class Page {
     private final StringBuilder html = new StringBuilder(2048);
 
     Page(String title) {

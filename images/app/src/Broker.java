@@ -5,9 +5,6 @@ import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
-import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.locks.ReadWriteLock;
-import java.util.concurrent.locks.ReentrantReadWriteLock;
 import javax.sql.DataSource;
 
 /**
@@ -17,26 +14,22 @@ import javax.sql.DataSource;
  * <p>Every trade locks its rows in one order - quote, market, account, holding - so two of them cannot wait for each
  * other. Should the database see a deadlock all the same, the transaction is done again.
  */
-final class Broker {
-    private static final int ATTEMPTS = 5;
-    private static final int MOST_SHARES = 1000;
+final class Broker implements Brokerage {
+    /** The one statement that databases spell in their own way. */
+    private static final String ADD_HOLDING = "insert into holdings values (?, ?, ?) "
+            + ("postgresql".equals(System.getProperty("trade.database"))
+                    ? "on conflict (account, symbol) do update set quantity = holdings.quantity + ?"
+                    : "on duplicate key update quantity = quantity + ?");
 
     private final DataSource pool;
-    /** Trades whose commit the database has confirmed. */
-    private final AtomicLong confirmed = new AtomicLong();
-    /** Trades whose commit failed, so that nobody here knows what became of them. */
-    private final AtomicLong uncertain = new AtomicLong();
-    /** Transactions that were done again. */
-    private final AtomicLong repeated = new AtomicLong();
-    /** Trades share it; who closes the market has it alone. */
-    private final ReadWriteLock market = new ReentrantReadWriteLock();
-    private boolean closed;
+    private final Market market = new Market();
 
     Broker(DataSource pool) {
         this.pool = pool;
     }
 
-    void login(int account, String password) throws SQLException {
+    @Override
+    public void login(int account, String password) throws SQLException {
         transact(connection -> {
             String sql = "update accounts set visits = visits + 1 where id = ? and password = ?";
             if (change(connection, sql, account, password) != 1) {
@@ -46,7 +39,8 @@ final class Broker {
         });
     }
 
-    Page home(int account) throws SQLException {
+    @Override
+    public Page home(int account) throws SQLException {
         return transact(connection -> {
             Page page = new Page("home of " + account);
             ask(connection, "select cash, visits from accounts where id = ?", row ->
@@ -60,13 +54,14 @@ final class Broker {
         });
     }
 
-    Page quote(String[] symbols) throws SQLException {
+    @Override
+    public Page quote(String[] symbols) throws SQLException {
         return transact(connection -> {
             Page page = new Page("quotes of " + String.join(" ", symbols));
             for (String symbol : symbols) {
                 String sql = "select company, price, opened, volume from quotes where symbol = ?";
                 int rows = ask(connection, sql, row -> page.row(symbol, row.getString(1), Page.money(row.getLong(2)),
-                        Page.money(row.getLong(3)), row.getLong(4)), number(symbol));
+                        Page.money(row.getLong(3)), row.getLong(4)), Refused.number(symbol));
                 if (rows == 0) {
                     throw new Refused(404, "no such symbol");
                 }
@@ -75,7 +70,8 @@ final class Broker {
         });
     }
 
-    Page portfolio(int account) throws SQLException {
+    @Override
+    public Page portfolio(int account) throws SQLException {
         return transact(connection -> {
             Page page = new Page("portfolio of " + account);
             String sql = "select h.symbol, q.company, h.quantity, q.price from holdings h "
@@ -86,29 +82,9 @@ final class Broker {
         });
     }
 
-    Page buy(int account, int symbol, int count) throws SQLException {
-        return trade(account, symbol, count, true);
-    }
-
-    Page sell(int account, int symbol, int count) throws SQLException {
-        return trade(account, symbol, count, false);
-    }
-
-    private Page trade(int account, int symbol, int count, boolean buys) throws SQLException {
-        if (count < 1 || MOST_SHARES < count) {
-            throw new Refused(400, "number of shares out of range");
-        }
-        market.readLock().lock();
-        try {
-            if (closed) {
-                throw new Refused(409, "the market is closed");
-            }
-            Page page = transact(connection -> move(connection, account, symbol, buys ? count : -count));
-            confirmed.incrementAndGet();
-            return page;
-        } finally {
-            market.readLock().unlock();
-        }
+    @Override
+    public Page trade(int account, int symbol, int count) throws SQLException {
+        return market.trade(attempt -> commit(attempt, connection -> move(connection, account, symbol, count)));
     }
 
     /** Moves shares from the market to an account and cash the other way; of a negative count the reverse. */
@@ -129,8 +105,7 @@ final class Broker {
             throw new Refused(409, "not enough cash");
         }
         if (count > 0) {
-            sql = "insert into holdings values (?, ?, ?) on duplicate key update quantity = quantity + ?";
-            change(connection, sql, account, symbol, count, count);
+            change(connection, ADD_HOLDING, account, symbol, count, count);
         } else {
             sql = "update holdings set quantity = quantity + ? where account = ? and symbol = ? and quantity >= ?";
             if (change(connection, sql, count, account, symbol, -count) != 1) {
@@ -161,23 +136,9 @@ final class Broker {
         }
     }
 
-    /** Waits for the trades under way, lets no other begin, and says how many there were. */
-    String close() {
-        market.writeLock().lock();
-        try {
-            closed = true;
-            return confirmed + " confirmed\n" + uncertain + " uncertain\n" + repeated + " repeated\n";
-        } finally {
-            market.writeLock().unlock();
-        }
-    }
-
-    static int number(String text) {
-        try {
-            return Integer.parseInt(text);
-        } catch (NumberFormatException why) {
-            throw new Refused(400, "not a number");
-        }
+    @Override
+    public String close() {
+        return market.close();
     }
 
     private interface Work<T> {
@@ -189,33 +150,20 @@ final class Broker {
     }
 
     private <T> T transact(Work<T> work) throws SQLException {
-        for (int attempt = 1; ; attempt++) {
-            try (Connection connection = pool.getConnection()) {
-                return commit(connection, work);
-            } catch (SQLException why) {
-                // Class 40: the database has taken the transaction back, as after a deadlock.
-                boolean again = why.getSQLState() != null && why.getSQLState().startsWith("40");
-                if (!again || attempt == ATTEMPTS) {
-                    throw why;
-                }
-                repeated.incrementAndGet();
-            }
-        }
+        return market.run(attempt -> commit(attempt, work));
     }
 
-    private <T> T commit(Connection connection, Work<T> work) throws SQLException {
-        boolean committing = false;
-        try {
-            T result = work.on(connection);
-            committing = true;
-            connection.commit();
-            return result;
-        } catch (SQLException | RuntimeException why) {
-            if (committing) {
-                uncertain.incrementAndGet();
+    private <T> T commit(Market.Attempt attempt, Work<T> work) throws SQLException {
+        try (Connection connection = pool.getConnection()) {
+            try {
+                T result = work.on(connection);
+                attempt.commits();
+                connection.commit();
+                return result;
+            } catch (SQLException | RuntimeException why) {
+                connection.rollback();
+                throw why;
             }
-            connection.rollback();
-            throw why;
         }
     }
 

@@ -1,0 +1,120 @@
+//! Open Liberty, the heir of `WebSphere`, with only the features that the application needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::app_trade::application::{ENTERPRISE, files_in};
+use crate::app_trade::java::JAVA;
+use crate::app_trade::server::{self, AppServer, PORT, Setup};
+use crate::config::{self, Target};
+use crate::context::WorkloadContext;
+use crate::database::server::own_dir;
+use crate::service::{JAVA_LOG, Service, StartFailure};
+
+/// Where images and `tools/app-servers` have it.
+pub(super) const HOME: &str = "/opt/openliberty-runtime";
+
+/// The launcher.
+const LAUNCHER: &str = "/opt/openliberty-runtime/bin/tools/ws-server.jar";
+
+/// Archives that the application is compiled against.
+const INTERFACES: &str = "/opt/openliberty-runtime/dev/api/spec";
+
+/// Classes that an image has in the form in which Java keeps them in memory.
+const CLASSES: &str = "/opt/openliberty-runtime/classes.jsa";
+
+/// Has the version.
+const PRODUCT: &str = "/opt/openliberty-runtime/lib/versions/openliberty.properties";
+
+const CONFIGURATION: &str = include_str!("../../../../images/app/servers/open-liberty.xml");
+
+/// What the `server` script opens.
+const OPENED: [&str; 6] = [
+    "--add-exports=java.base/sun.security.action=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/java.net=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.naming/javax.naming.spi=ALL-UNNAMED",
+];
+
+/// Writes the server's directory, and compiles the application if the image has not.
+pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Service> {
+    server::find_parts(&[JAVA, LAUNCHER, setup.driver()], AppServer::OpenLiberty)?;
+    let application = ENTERPRISE.compiled(context, &interfaces())?;
+    let base = own_dir(context, "open-liberty")?;
+    context.make_dir("open-liberty-user/servers/trade")?;
+    let target = Target {
+        service: AppServer::OpenLiberty.name(),
+        address: context.at(PORT),
+        dir: &base,
+        places: setup.places(context, application.display().to_string()),
+    };
+    let text = config::render(&context.config, &target, CONFIGURATION)?;
+    let configuration = context.write("open-liberty-user/servers/trade/server.xml", text)?;
+    Ok(Service {
+        name: AppServer::OpenLiberty.name().into(),
+        command: command(setup, context, &base),
+        logs: vec![base.join(JAVA_LOG)],
+        configuration: vec![configuration],
+        probe: server::probe(context),
+        patience: server::PATIENCE,
+        version: server::version(&application, &release()),
+        start_failure: Some(StartFailure {
+            marks: &[
+                "CWWKE0054E", // no configuration
+                "CWWKF0001E", // a feature that is not installed
+                "CWWKF0042E",
+                "CWWKG0014E", // not XML
+                "CWWKO0221E", // the port is taken
+                "CWWKZ0002E", // the application does not start
+                "CWWKZ0004E",
+                "CWWKZ0014W", // there is no application
+                "SRVE0276E",  // a servlet does not start
+            ],
+            shown: &[" E ", "CWWKZ0014W", "Caused by:"],
+        }),
+    })
+}
+
+fn command(setup: &Setup, context: &WorkloadContext, base: &Path) -> Vec<String> {
+    let user = format!(
+        "WLP_USER_DIR={}",
+        context.dir.join("open-liberty-user").display()
+    );
+    let base_text = base.display();
+    let output = format!("WLP_OUTPUT_DIR={base_text}/output");
+    let logs = format!("LOG_DIR={base_text}/logs");
+    let mut command = setup
+        .java
+        .command(&["/usr/bin/env", &user, &output, &logs], base);
+    command.extend(OPENED.map(String::from));
+    command.extend([
+        format!("-XX:SharedArchiveFile={CLASSES}"),
+        "-jar".into(),
+        LAUNCHER.into(),
+        "trade".into(),
+    ]);
+    command
+}
+
+fn interfaces() -> Vec<PathBuf> {
+    let parts = ["enterpriseBeans.4.0", "persistence.3.1", "servlet.6.0"];
+    let starts = parts.map(|part| format!("io.openliberty.jakarta.{part}_"));
+    let dir = Path::new(INTERFACES);
+    starts
+        .iter()
+        .flat_map(|start| files_in(dir, start))
+        .collect()
+}
+
+/// `Open Liberty 25.0.0.9`.
+fn release() -> String {
+    let text = fs::read_to_string(PRODUCT).unwrap_or_default();
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("com.ibm.websphere.productVersion="));
+    format!("Open Liberty {}", version.unwrap_or("of unknown version"))
+}

@@ -1,0 +1,191 @@
+//! The application servers, and what all of them share: sizes, the database's driver, missing parts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
+
+use crate::Programs;
+use crate::app_trade::java::{JAVA, Java};
+use crate::app_trade::{open_liberty, tomcat, wildfly};
+use crate::context::WorkloadContext;
+use crate::database::server::{ACCOUNT, Server as Database};
+use crate::probe::Probe;
+use crate::service::{Service, words};
+
+/// Port; 80 would need root.
+pub(super) const PORT: u16 = 8080;
+
+/// Time limit of the start, under emulation.
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Largest number of worker threads; further requests wait in the server.
+const THREADS: u32 = 200;
+
+/// Largest number of database connections, below the limit of the databases.
+const POOL: u32 = 50;
+
+/// Room for the probe and for connections that are still closing.
+const SPARE: u32 = 8;
+
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub(super) enum AppServer {
+    Tomcat,
+    Wildfly,
+    OpenLiberty,
+}
+
+impl AppServer {
+    /// The name of its service.
+    pub(super) fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Packages that it needs beside the database.
+    pub(super) fn packages(self) -> Vec<&'static str> {
+        // Tomcat's brings the compiler of its pages.
+        match self {
+            Self::Tomcat => vec!["tomcat10-common"],
+            Self::Wildfly => vec!["libeclipse-jdt-core-java", "maven:wildfly-dist"],
+            Self::OpenLiberty => vec!["libeclipse-jdt-core-java", "maven:openliberty-runtime"],
+        }
+    }
+
+    /// Programs to read before the start. Servers outside of `/usr` are read last, as far as memory
+    /// allows.
+    pub(super) fn programs(self) -> Programs {
+        const JAVA: &str = "/usr/lib/jvm";
+        const DRIVERS: &str = "/usr/share/java";
+        const MARIADB: &str = "/usr/sbin/mariadbd";
+        const POSTGRESQL: &str = "/usr/lib/postgresql";
+        match self {
+            Self::Tomcat => Programs::All,
+            Self::Wildfly => Programs::These(&[MARIADB, POSTGRESQL, JAVA, DRIVERS, wildfly::HOME]),
+            Self::OpenLiberty => {
+                Programs::These(&[MARIADB, POSTGRESQL, JAVA, DRIVERS, open_liberty::HOME])
+            }
+        }
+    }
+
+    pub(super) fn service(self, setup: &Setup, context: &WorkloadContext) -> Result<Service> {
+        match self {
+            Self::Tomcat => tomcat::service(setup, context),
+            Self::Wildfly => wildfly::service(setup, context),
+            Self::OpenLiberty => open_liberty::service(setup, context),
+        }
+    }
+}
+
+/// What an application server is set up with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setup {
+    /// Number of connections at once.
+    pub(super) clients: u32,
+    pub(super) java: Java,
+    pub(super) database: Database,
+}
+
+impl Setup {
+    /// Number of worker threads. All are made at the start, so that their creation is not measured.
+    pub(super) fn threads(&self) -> u32 {
+        self.clients.min(THREADS) + 1
+    }
+
+    /// Number of database connections.
+    pub(super) fn pool(&self) -> u32 {
+        self.clients.min(POOL)
+    }
+
+    /// Most connections of clients.
+    pub(super) fn connections(&self) -> u32 {
+        self.clients + SPARE
+    }
+
+    /// JDBC URL of the database.
+    pub(super) fn database_url(&self, context: &WorkloadContext) -> String {
+        let name: &str = self.database.into();
+        format!("jdbc:{name}://{}/{ACCOUNT}", self.database.address(context))
+    }
+
+    /// The archive of the JDBC driver.
+    pub(super) fn driver(&self) -> &'static str {
+        match self.database {
+            Database::Mariadb => "/usr/share/java/mariadb-java-client.jar",
+            Database::Postgresql => "/usr/share/java/postgresql.jar",
+        }
+    }
+
+    /// The class of the JDBC driver.
+    pub(super) fn driver_class(&self) -> &'static str {
+        match self.database {
+            Database::Mariadb => "org.mariadb.jdbc.Driver",
+            Database::Postgresql => "org.postgresql.Driver",
+        }
+    }
+
+    /// Values of the placeholders in a server's configuration.
+    pub(super) fn places(
+        &self,
+        context: &WorkloadContext,
+        application: String,
+    ) -> Vec<(&'static str, String)> {
+        vec![
+            ("{application}", application),
+            ("{database}", self.database_url(context)),
+            ("{driver}", self.driver().into()),
+            ("{threads}", self.threads().to_string()),
+            ("{pool}", self.pool().to_string()),
+            ("{connections}", self.connections().to_string()),
+            ("{cpus}", context.cpus.to_string()),
+        ]
+    }
+}
+
+/// The Debian package of each database's JDBC driver.
+pub(super) fn driver_package(database: Database) -> &'static str {
+    match database {
+        Database::Mariadb => "libmariadb-java",
+        Database::Postgresql => "libpostgresql-jdbc-java",
+    }
+}
+
+/// The probe of the application: a page without data, because the tables are filled only when the
+/// database runs.
+pub(super) fn probe(context: &WorkloadContext) -> Probe {
+    Probe::Http {
+        server: context.at(PORT),
+        path: "/up".into(),
+        body: b"up\n".as_slice().into(),
+    }
+}
+
+/// A command that prints a server's version and that of its Java.
+pub(super) fn version(application: &Path, server: &str) -> Vec<String> {
+    let classes = application.join("WEB-INF/classes");
+    words(&[
+        JAVA,
+        "-cp",
+        &classes.to_string_lossy(),
+        "trade.Version",
+        server,
+    ])
+}
+
+/// Checks that all parts are installed. Java would report a missing one with many exceptions.
+pub(super) fn find_parts(parts: &[&str], server: AppServer) -> Result<()> {
+    let Some(part) = parts.iter().find(|part| !Path::new(part).exists()) else {
+        return Ok(());
+    };
+    let name = server.name();
+    let (packages, recipe) = match server {
+        AppServer::Tomcat => ("install tomcat10-common and the JDBC driver", "app"),
+        AppServer::Wildfly | AppServer::OpenLiberty => ("run tools/app-servers", name),
+    };
+    bail!("part of {name} not found: {part} ({packages}, or take image recipe {recipe:?})")
+}

@@ -1,0 +1,123 @@
+//! `WildFly`, the heir of `JBoss`, with only the subsystems that the application needs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::app_trade::application::{ENTERPRISE, files_in};
+use crate::app_trade::java::JAVA;
+use crate::app_trade::server::{self, AppServer, PORT, Setup};
+use crate::config::{self, Target};
+use crate::context::WorkloadContext;
+use crate::database::server::own_dir;
+use crate::service::{JAVA_LOG, Service, StartFailure};
+
+/// Where images and `tools/app-servers` have it.
+pub(super) const HOME: &str = "/opt/wildfly-dist";
+
+/// The launcher.
+const LAUNCHER: &str = "/opt/wildfly-dist/jboss-modules.jar";
+
+/// Archives that the application is compiled against.
+const INTERFACES: &str = "/opt/wildfly-dist/modules/system/layers/base/jakarta";
+
+/// Classes that an image has in the form in which Java keeps them in memory.
+const CLASSES: &str = "/opt/wildfly-dist/classes.jsa";
+
+/// Has the version in the name of its archive.
+const PRODUCT: &str = "/opt/wildfly-dist/modules/system/layers/base/org/jboss/as/product/main";
+
+const CONFIGURATION: &str = include_str!("../../../../images/app/servers/wildfly.xml");
+
+/// The database's driver as a module.
+const MODULE: &str = include_str!("../../../../images/app/servers/module.xml");
+
+/// What `standalone.sh` opens for the server's modules.
+const OPENED: [&str; 12] = [
+    "--add-exports=java.desktop/sun.awt=ALL-UNNAMED",
+    "--add-exports=java.naming/com.sun.jndi.ldap=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.invoke=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/java.net=ALL-UNNAMED",
+    "--add-opens=java.base/java.security=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--add-opens=java.management/javax.management=ALL-UNNAMED",
+    "--add-opens=java.naming/javax.naming=ALL-UNNAMED",
+];
+
+/// Writes the base directory, and compiles the application if the image has not.
+pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Service> {
+    server::find_parts(&[JAVA, LAUNCHER, setup.driver()], AppServer::Wildfly)?;
+    let application = ENTERPRISE.compiled(context, &interfaces())?;
+    let base = own_dir(context, "wildfly")?;
+    context.make_dir("wildfly/configuration")?;
+    context.make_dir("wildfly/modules/bakeoff/database/main")?;
+    let module = "wildfly/modules/bakeoff/database/main/module.xml";
+    context.write(module, MODULE.replace("{driver}", setup.driver()))?;
+    let target = Target {
+        service: AppServer::Wildfly.name(),
+        address: context.at(PORT),
+        dir: &base,
+        places: setup.places(
+            context,
+            format!("<fs-exploded path=\"{}\"/>", application.display()),
+        ),
+    };
+    let text = config::render(&context.config, &target, CONFIGURATION)?;
+    let configuration = context.write("wildfly/configuration/standalone.xml", text)?;
+    Ok(Service {
+        name: AppServer::Wildfly.name().into(),
+        command: command(setup, &base),
+        logs: vec![base.join(JAVA_LOG)],
+        configuration: vec![configuration],
+        probe: server::probe(context),
+        patience: server::PATIENCE,
+        version: server::version(&application, &release()),
+        start_failure: Some(StartFailure {
+            marks: &["WFLYSRV0026", "WFLYSRV0056", "WFLYSRV0055"],
+            shown: &["ERROR", "WFLYCTL0186", "WFLYCTL0412", "Caused by:"],
+        }),
+    })
+}
+
+fn command(setup: &Setup, base: &Path) -> Vec<String> {
+    let mut command = setup.java.command(&[], base);
+    let base = base.display();
+    command.extend(OPENED.map(String::from));
+    command.extend([
+        format!("-XX:SharedArchiveFile={CLASSES}"),
+        "-Djava.util.logging.manager=org.jboss.logmanager.LogManager".into(),
+        format!("-Dlogging.configuration=file:{HOME}/standalone/configuration/logging.properties"),
+        format!("-Djboss.home.dir={HOME}"),
+        format!("-Djboss.server.base.dir={base}"),
+        format!("-Djboss.server.temp.dir={base}/tmp"),
+        format!("-Dorg.jboss.boot.log.file={base}/boot.log"),
+        "-jar".into(),
+        LAUNCHER.into(),
+        "-mp".into(),
+        format!("{base}/modules:{HOME}/modules"),
+        "org.jboss.as.standalone".into(),
+        "--read-only-server-config=standalone.xml".into(),
+    ]);
+    command
+}
+
+fn interfaces() -> Vec<PathBuf> {
+    let parts = ["ejb", "persistence", "servlet"];
+    let dirs = parts.map(|part| format!("{INTERFACES}/{part}/api/main"));
+    dirs.iter()
+        .flat_map(|dir| files_in(Path::new(dir), ""))
+        .collect()
+}
+
+/// `WildFly 37.0.1.Final`.
+fn release() -> String {
+    let start = "wildfly-feature-pack-product-conf-";
+    let archive = files_in(Path::new(PRODUCT), start).pop();
+    let name = archive.and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    let version = name.as_deref().and_then(|name| name.strip_prefix(start));
+    format!("WildFly {}", version.unwrap_or("of unknown version"))
+}

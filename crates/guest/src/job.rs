@@ -94,11 +94,7 @@ pub fn perform(
 
     report(FromAgent::Phase(Phase::Starting));
     let mut services = start_all(&*workload, &context, &netns, &job.tuning, &cgroups, stop)?;
-    let clients_beside_services = job.part == Part::Whole && !services.is_empty();
-    let scheduled_as_one =
-        clients_beside_services && job.schedules_as_one && cgroups.schedule_as_one()?;
-    let without_hystart =
-        clients_beside_services && job.disables_hystart && hystart::disable(hystart::SWITCH)?;
+    let beside = prepare_clients_beside(job, &services, &cgroups)?;
     preload::mapped_by(
         services
             .iter()
@@ -156,14 +152,8 @@ pub fn perform(
     figures.extend(report_profiles(job, &seen, recorder, &cpus, report));
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     facts.values.insert(fact::SETTLED.into(), idle.to_string());
-    for (key, is_so) in [
-        (fact::ONE_CPU_GROUP, scheduled_as_one),
-        (fact::NO_HYSTART, without_hystart),
-    ] {
-        if is_so {
-            facts.values.insert(key.into(), "yes".into());
-        }
-    }
+    let beside = beside.into_iter().map(|key| (key.into(), "yes".into()));
+    facts.values.extend(beside);
     let others = [driven.facts, scheduler_facts, disk_facts];
     facts.values.extend(others.into_iter().flatten());
     Ok(JobResult {
@@ -184,6 +174,25 @@ pub fn perform(
         },
         facts,
     })
+}
+
+/// Makes the changes for clients beside services; returns the facts that hold then.
+fn prepare_clients_beside(
+    job: &Job,
+    services: &[Running],
+    cgroups: &Cgroups,
+) -> Result<Vec<&'static str>> {
+    if job.part != Part::Whole || services.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut facts = Vec::new();
+    if job.clients_beside.schedules_as_one && cgroups.schedule_as_one()? {
+        facts.push(fact::ONE_CPU_GROUP);
+    }
+    if job.clients_beside.disables_hystart && hystart::disable(hystart::SWITCH)? {
+        facts.push(fact::NO_HYSTART);
+    }
+    Ok(facts)
 }
 
 /// Opens the CPUs' event counters. Not where the clock counts instructions, which are exact, and not beside

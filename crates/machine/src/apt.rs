@@ -544,6 +544,7 @@ Acquire::Languages:: "none";
             settings: "Acquire::http::Proxy \"http://proxy.example.org:3142\";\n".into(),
         };
         let suite = Suite {
+            arch: Arch::X86_64,
             name: "bookworm".into(),
             root: cache("old").dir("apt/bookworm").unwrap(),
         };

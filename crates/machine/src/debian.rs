@@ -195,7 +195,12 @@ mod tests {
     }
 
     fn check_flavour(wanted: &str, flavour: Flavour, want: &Expect) {
-        let got = match choose(&kernels(&suite()), "bookworm", wanted, flavour) {
+        let got = match choose(
+            &kernels(&suite(), Arch::X86_64),
+            "bookworm",
+            wanted,
+            flavour,
+        ) {
             Ok(choice) => {
                 let names: Vec<_> = choice.parts.iter().map(|part| part.name.as_str()).collect();
                 format!("{} {}", choice.release, names.join(" "))
@@ -263,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_kernel_whose_parts_are_missing_is_not_offered() {
-        let kernels = kernels(&suite());
+        let kernels = kernels(&suite(), Arch::X86_64);
         assert!(
             kernels
                 .iter()

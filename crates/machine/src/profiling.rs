@@ -420,6 +420,7 @@ pub(crate) mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let mut numbers = release.split('.').map(|number| number.parse().unwrap());
         let program = Program {
+            arch: Arch::X86_64,
             path,
             version: format!("QEMU {release}"),
             release: Release {
@@ -459,7 +460,6 @@ pub(crate) mod tests {
         let profiler = Profiler::refused("QEMU loads no plugin".into());
         assert!(!profiler.is_able());
         let hardware = Hardware {
-            qemu_major: 10,
             memory_bytes: 4096,
             ns_per_instruction: 1,
         };

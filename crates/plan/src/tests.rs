@@ -389,7 +389,7 @@ fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
     );
     let text = GOOD.replacen("cpus = 2", "cpu_model = \"Hasswell\"", 1);
     let mut checks = Checks::of_the_past(&toy);
-    checks.cpu_model = &|model| Err(format!("unknown CPU model: {}", model.name));
+    checks.cpu_model = &|model, _| Err(format!("unknown CPU model: {}", model.name));
     let why = read("plan.toml", &text, Path::new("/plans"), checks).unwrap_err();
     assert_eq!(why.to_string(), "plan.toml:5: unknown CPU model: Hasswell");
 }

@@ -142,9 +142,16 @@ pub struct Job {
     pub one_fewer: bool,
     /// Does not wait until a busy host is idle, because the plan accepts disturbed blocks.
     pub accepts_busy_host: bool,
-    /// Schedules the servers and the clients beside them as one group, so that scheduling by session does not separate them.
+    /// What is changed for clients beside the servers.
+    pub clients_beside: ClientsBeside,
+}
+
+/// What is changed for clients beside the servers, so that sharing a CPU decides no figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ClientsBeside {
+    /// Schedules servers and clients as one group, so that scheduling by session does not separate them.
     pub schedules_as_one: bool,
-    /// Switches HyStart of TCP CUBIC off, because the clients beside the servers would mislead it.
+    /// Switches HyStart of TCP CUBIC off, which round trips with waits for the CPU would mislead.
     pub disables_hystart: bool,
 }
 

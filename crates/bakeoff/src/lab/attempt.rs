@@ -31,7 +31,7 @@ use record::load::Second;
 use record::prng::SplitMix64;
 use record::protocol::session::{CheckedMessage, Session};
 use record::protocol::{
-    CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob,
+    CeilingJob, ClientsBeside, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob,
 };
 use record::rundir::{DEFECTS, DISTURBANCES, Evidence, ProfileNote, SECONDS, Series};
 use record::streamed::Streamed;
@@ -436,9 +436,11 @@ fn job(context: &AttemptContext<'_>, arm: &Arm, block: u32, workload: &WorkloadP
         one_fewer: context.purpose == Purpose::OneFewer,
         accepts_busy_host: context.plan.machine.kind == MachineKind::Local
             && context.plan.disturbed_blocks == DisturbedBlocks::Keep,
-        schedules_as_one: context.plan.machine.kind == MachineKind::Qemu
-            && !context.plan.machine.parts_sessions,
-        disables_hystart: context.plan.disables_hystart(),
+        clients_beside: ClientsBeside {
+            schedules_as_one: context.plan.machine.kind == MachineKind::Qemu
+                && !context.plan.machine.parts_sessions,
+            disables_hystart: context.plan.disables_hystart(),
+        },
     }
 }
 

@@ -165,7 +165,7 @@ fn what_no_guest_can_boot_is_refused_before_anything_is_fetched() {
             &expect![[r#"
                 bakeoff: plan.toml:5: cpu_model without 64-bit mode: 486 (name another, such as "qemu64" or "EPYC")
                 plan.toml:11: no built kernel: /etc/arch/x86/boot/bzImage (run make bzImage modules in it)
-                plan.toml:13: not a bootable x86 kernel: /etc/passwd (name a bzImage or vmlinuz)
+                plan.toml:13: not a bootable x86_64 kernel: /etc/passwd (name a bzImage or vmlinuz)
             "#]],
         );
     }

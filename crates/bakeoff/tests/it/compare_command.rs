@@ -63,7 +63,7 @@ fn kernels_that_cannot_be_compared_are_refused_with_a_remedy() {
     check(
         &[KERNELS[0], "./data"],
         &expect![[r#"
-        bakeoff: kernel ./data: not a bootable x86 kernel: DIR/data (name a bzImage or vmlinuz)
+        bakeoff: kernel ./data: not a bootable x86_64 kernel: DIR/data (name a bzImage or vmlinuz)
     "#]],
     );
     check(

@@ -49,7 +49,7 @@ impl Architecture for Aarch64 {
         "neoverse-n1"
     }
 
-    /// Servers have none: FEAT_MOPS copies and fills by instruction, but only in CPUs of Armv8.8 and later.
+    /// Servers have none: `FEAT_MOPS` copies and fills by instruction, but only in CPUs of Armv8.8 and later.
     fn fast_strings(&self) -> &'static [&'static str] {
         &[]
     }

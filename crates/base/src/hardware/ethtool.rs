@@ -143,7 +143,7 @@ fn call_ethtool(socket: &UdpSocket, card: &str, command: u32) -> Option<[u8; LEN
         return None;
     }
     for (place, byte) in request.ifr_name.iter_mut().zip(name) {
-        *place = *byte as libc::c_char;
+        *place = libc::c_char::from_ne_bytes([*byte]);
     }
     request.ifr_ifru.ifru_data = (&raw mut answer.0).cast();
     // SAFETY: the request and the answer live until the call returns, and these calls write no more than 196 bytes.

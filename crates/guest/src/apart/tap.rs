@@ -96,7 +96,7 @@ fn set_interface(file: &File, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: all zeros are a request without name and flags.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(NAME.bytes()) {
-        *place = byte as libc::c_char;
+        *place = libc::c_char::from_ne_bytes([byte]);
     }
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the request is alive for the call, and is what TUNSETIFF takes.

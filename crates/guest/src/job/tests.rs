@@ -2,7 +2,7 @@ use super::*;
 use expect_test::expect;
 use plan::fields::{Fields, Page};
 use record::hardware_counters::HardwareCounters;
-use record::protocol::{Part, WorkloadJob};
+use record::protocol::{ClientsBeside, Part, WorkloadJob};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CStr;
 use std::os::unix::fs::PermissionsExt;
@@ -65,8 +65,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         ceiling: None,
         one_fewer: false,
         accepts_busy_host: false,
-        schedules_as_one: false,
-        disables_hystart: false,
+        clients_beside: ClientsBeside::default(),
         servers: Vec::new(),
     }
 }

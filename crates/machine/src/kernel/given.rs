@@ -113,9 +113,11 @@ mod tests {
         let kernel = KernelRef::path(&path);
         let whole = image(100);
         fs::write(&path, &whole).unwrap();
-        super::super::check(&kernel).unwrap();
+        super::super::check(&kernel, Arch::X86_64).unwrap();
         fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        let why = super::super::check(&kernel).unwrap_err().to_string();
+        let why = super::super::check(&kernel, Arch::X86_64)
+            .unwrap_err()
+            .to_string();
         let why = why.replace(&*dir.path().to_string_lossy(), "DIR");
         assert_eq!(
             why,

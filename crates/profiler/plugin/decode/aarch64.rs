@@ -16,12 +16,12 @@ pub fn last(at: u64, bytes: &[u8]) -> Last {
     let is_register = word & 0xfe1f_0000 == 0xd61f_0000;
     match word {
         // bl
-        _ if word >> 26 == 0b100101 => Last {
+        _ if word >> 26 == 0x25 => Last {
             kind: Kind::Call,
             ..other
         },
         // b
-        _ if word >> 26 == 0b000101 => jump(26, 0),
+        _ if word >> 26 == 0x05 => jump(26, 0),
         // b.cond, bc.cond
         _ if word >> 24 == 0x54 => jump(19, 5),
         // cbz, cbnz

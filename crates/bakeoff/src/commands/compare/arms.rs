@@ -602,7 +602,7 @@ mod tests {
             &["/etc/passwd"],
             false,
             &expect![
-                "kernel /etc/passwd: not a bootable x86 kernel: /etc/passwd (name a bzImage or vmlinuz)"
+                "kernel /etc/passwd: not a bootable x86_64 kernel: /etc/passwd (name a bzImage or vmlinuz)"
             ],
         );
         check(

@@ -27,6 +27,6 @@ const FACTS: [Fact; 6] = [
 mod tests {
     #[test]
     fn arms_must_agree() {
-        crate::topics::fairness::tests::arms_must_agree(&super::CHECK, fact::CPU_MODEL);
+        crate::topics::fairness::tests::arms_must_agree(&super::CHECK, super::fact::CPU_MODEL);
     }
 }

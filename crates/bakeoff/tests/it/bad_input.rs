@@ -238,6 +238,7 @@ fn check_warns_of_a_qemu_without_plugins_if_instructions_are_counted() {
     let qemu = dir.path().join("qemu");
     let script = "#!/bin/sh\ncase \"$*\" in\n\
         --version) echo 'QEMU emulator version 10.0.13' ;;\n\
+        '-cpu help') echo 'Available CPUs:'; echo ' max'; echo ' neoverse-n1' ;;\n\
         *-plugin*) echo 'qemu: -plugin: invalid option' >&2; exit 1 ;;\nesac\n";
     std::fs::write(&qemu, script).unwrap();
     std::fs::set_permissions(&qemu, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -129,6 +129,10 @@ impl Host {
             ),
             Database::Postgresql => ("/usr/lib/postgresql", "/usr/share/java/postgresql.jar"),
         };
+        if server.starts_with("/opt/") && !Path::new(server).exists() {
+            base::skip::skip("WildFly or Open Liberty is not on this host");
+            return None;
+        }
         let parts = [server, database, driver];
         if !root || !parts.iter().all(|part| Path::new(part).exists()) {
             base::skip::skip(&format!(

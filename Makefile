@@ -50,12 +50,16 @@ other-release:
 	@tools/packages run test kernel
 	tools/other-release
 
-# This program for arm64, its unit tests under QEMU's emulation of programs, and a comparison of two arm64 kernels in guests.
+# This program for arm64: the agent of its guests.
 cross-arm64:
-	tools/cross arm64 build --release --bin bakeoff
+	tools/cross arm64 build --locked --release --bin bakeoff
 
-test-arm64: build cross-arm64
-	tools/cross arm64 test --workspace --lib
+# Unit tests of arm64, by an emulator of programs, and two arm64 kernels in guests, from their packages to the explanation. Packages of
+# the guests' image are installed by the same kind of emulator, which takes minutes.
+test-arm64:
+	@tools/packages run test
+	tools/cross arm64 test -p bakeoff-base -p bakeoff-plan -p bakeoff-profiler -p bakeoff-record -p bakeoff-stats
+	tools/cross arm64 build --bin bakeoff
 	cargo test --workspace --test it -- --ignored other_architecture::
 
 # All tests at full size: every kind of guest, all faults of a box, simulated days, Monte Carlo. Takes hours; run it before a

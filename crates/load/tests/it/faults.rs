@@ -71,7 +71,10 @@ fn check_time_out(serve: fn(TcpStream)) {
             ..traffic_on(server.address)
         };
         let result = run(&traffic);
-        assert_eq!(late_count(&result), 40, "{result:?}");
+        // On a busy machine the client itself may be late.
+        let client_late = result.faults.get(&Fault::ClientLate).copied();
+        let late = late_count(&result) + client_late.unwrap_or(0);
+        assert_eq!(late, 40, "{result:?}");
         assert_eq!(result.unsent, 0);
         // Four at a time, ten times.
         assert!(result.window_ns >= 1_000_000_000, "{result:?}");

@@ -324,6 +324,8 @@ fn hystart_is_left_to_a_plan_that_sets_it_and_to_live_hosts() {
     assert!(!disables("[machine]", pinned));
 }
 
+// The plan has the host's architecture, and these are models and features of x86.
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
     let check_line = |line: &str, want: &Expect| check(&[("cpus = 2", line)], want);

@@ -141,7 +141,8 @@ pub enum Command {
     )]
     NullServer(NullServerArgs),
     /// List, prune, verify or fill the cache of kernels, guest images and QEMU
-    Cache(CacheArgs),
+    #[command(subcommand)]
+    Cache(CacheCommand),
     /// The agent of a trial on this host; started by bakeoff itself
     #[command(hide = true)]
     Agent {
@@ -291,10 +292,16 @@ pub enum QemuCommand {
         /// Which QEMU.
         #[command(flatten)]
         emulator: EmulatorArgs,
+        /// Which architecture.
+        #[command(flatten)]
+        arch: ArchArgs,
     },
     /// Download Debian 13's QEMU into the cache; nothing is installed
     #[command(after_help = "Example:\n  bakeoff cache qemu fetch")]
     Fetch {
+        /// Which architecture.
+        #[command(flatten)]
+        arch: ArchArgs,
         /// Look for a newer one
         #[arg(long)]
         refresh: bool,
@@ -502,6 +509,9 @@ pub enum KernelCommand {
     List {
         /// debian:SUITE [default: what is in the cache]
         suite: Option<String>,
+        /// Which architecture.
+        #[command(flatten)]
+        arch: ArchArgs,
         /// Download the package lists again
         #[arg(long)]
         refresh: bool,
@@ -514,6 +524,9 @@ pub enum KernelCommand {
         /// Modules directory, for an image
         #[arg(long)]
         modules: Option<PathBuf>,
+        /// Which architecture.
+        #[command(flatten)]
+        arch: ArchArgs,
         /// Look for a newer match
         #[arg(long)]
         refresh: bool,
@@ -539,19 +552,28 @@ pub enum KernelCommand {
     },
 }
 
-/// `bakeoff cache`.
-#[derive(Debug, Args)]
-pub struct CacheArgs {
-    /// Architecture of guests, for kernels, images and QEMU: x86_64 or aarch64 [default: this host's]
-    #[arg(long, global = true, value_name = "ARCH", value_parser = arch)]
-    pub arch: Option<Arch>,
-    /// What is done.
-    #[command(subcommand)]
-    pub command: CacheCommand,
+/// Which architecture.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ArchArgs {
+    /// Architecture of guests: x86_64 or aarch64 [default: this host's]
+    #[arg(long = "arch", value_name = "ARCH", value_parser = arch)]
+    typed: Option<Arch>,
+}
+
+impl ArchArgs {
+    /// The user's choice, else the host's.
+    pub fn arch(self) -> Arch {
+        self.typed.unwrap_or(Arch::HOST)
+    }
+
+    /// The user's choice.
+    pub fn typed(self) -> Option<Arch> {
+        self.typed
+    }
 }
 
 /// An architecture by its name.
-pub(crate) fn arch(text: &str) -> Result<Arch, String> {
+fn arch(text: &str) -> Result<Arch, String> {
     let found = Arch::ALL
         .into_iter()
         .find(|arch| arch.facts().name() == text);
@@ -621,6 +643,9 @@ pub enum ImageCommand {
         /// Debian suite of its packages [default: the recipe's]
         #[arg(long)]
         suite: Option<String>,
+        /// Which architecture.
+        #[command(flatten)]
+        arch: ArchArgs,
         /// Build again if there are newer packages
         #[arg(long)]
         refresh: bool,

@@ -113,7 +113,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         }
         Command::Load(args) => load_cli::run(args, cli.json),
         Command::NullServer(args) => null_server::serve(args, cli),
-        Command::Cache(args) => cache::run(args, cli.json),
+        Command::Cache(command) => cache::run(command, cli.json),
         Command::Agent {
             cgroup,
             hosts,

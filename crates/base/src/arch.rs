@@ -10,16 +10,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// An architecture, by the name that uname(1) prints.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arch {
     /// x86 with 64 bits.
-    #[cfg_attr(not(target_arch = "aarch64"), default)]
     X86_64,
     /// Arm with 64 bits.
-    #[cfg_attr(target_arch = "aarch64", default)]
     Aarch64,
 }
 

@@ -194,6 +194,10 @@ impl Program {
 
     /// A fault of its emulation, and the first release without it.
     pub fn fault(&self) -> Option<String> {
+        if self.arch != Arch::X86_64 {
+            return (self.release < TELLS_STARTS)
+                .then(|| format!("instructions are counted with QEMU {TELLS_STARTS} or later"));
+        }
         if (CMPXCHG16B_MENDED..TELLS_STARTS).contains(&self.release) {
             return Some(format!(
                 "QEMU tells where string instructions start since {TELLS_STARTS}, and no instructions are counted without that"
@@ -350,6 +354,20 @@ mod tests {
         assert!(fault("QEMU 8.0.0").contains("where string instructions start since 10.0"));
         assert!(fault("QEMU 9.2.1").contains("where string instructions start since 10.0"));
         assert_eq!(program("QEMU 10.0.13").fault(), None);
+    }
+
+    #[test]
+    fn guests_of_arm_have_no_fault_of_x86() {
+        let fault = |version: &str| {
+            let program = Program {
+                arch: Arch::Aarch64,
+                ..program(version)
+            };
+            program.fault()
+        };
+        let old = "instructions are counted with QEMU 10.0 or later".to_string();
+        assert_eq!(fault("QEMU 7.2.22"), Some(old));
+        assert_eq!(fault("QEMU 10.0.13"), None);
     }
 
     #[test]

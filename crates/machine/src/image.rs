@@ -735,9 +735,11 @@ fn format_of(arch: Arch, interpreter: &Path) -> String {
     )
 }
 
-/// Runs the build script in a user namespace with an own binfmt_misc, which kernels have since 6.7: the host's list of formats
+/// Runs the build script in a user namespace with a binfmt_misc inside it, which kernels have since 6.7: the host's list of formats
 /// stays as it is. The namespace has the ids of this one.
 const FOREIGN_SCRIPT: &str = r#"
+# Without user namespaces nobody would open the pipes.
+unshare --user --mount true
 mkdir formats
 mkfifo begun mapped
 unshare --user --mount sh -euc '

@@ -183,10 +183,10 @@ fn release_of(path: &Path, image: &[u8], arch: Arch) -> Result<String> {
             "kernel for {other} on a machine of {arch}: {} (name another kernel, or write arch = \"{other}\" in [machine])",
             path.display()
         ),
-        Some(_) => arch.facts().release(image),
+        Some(_) => valid_release(image, arch),
         None => None,
     };
-    match release.filter(|release| text::is_release(release)) {
+    match release {
         Some(release) => Ok(release.into()),
         None => bail!(
             "not a bootable {arch} kernel: {} (name a {} or vmlinuz)",
@@ -194,6 +194,12 @@ fn release_of(path: &Path, image: &[u8], arch: Arch) -> Result<String> {
             arch.facts().built_image().1
         ),
     }
+}
+
+/// The release that an image names, if it is a valid one: it becomes a part of paths.
+fn valid_release(image: &[u8], arch: Arch) -> Option<&str> {
+    let release = arch.facts().release(image);
+    release.filter(|release| text::is_release(release))
 }
 
 /// The image of a tree in which it has been built.

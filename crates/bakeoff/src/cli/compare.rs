@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use base::arch::Arch;
 use clap::Args;
 use plan::MOST_BLOCKS;
 
-use super::RunOptions;
 use super::judge::{error_rate, margin};
+use super::{ArchArgs, RunOptions};
 
 /// `bakeoff compare`: what was typed.
 #[derive(Debug, Args)]
@@ -32,9 +31,9 @@ pub struct CompareArgs {
     /// The kernel for --sysctl and --cmdline
     #[arg(long, value_name = "KERNEL", conflicts_with = "kernels", help_heading = QUESTION)]
     pub kernel: Option<String>,
-    /// Architecture of guests: x86_64 or aarch64 [default: this host's]
-    #[arg(long, value_name = "ARCH", value_parser = super::arch, help_heading = QUESTION)]
-    pub arch: Option<Arch>,
+    /// Which architecture.
+    #[command(flatten, next_help_heading = QUESTION)]
+    pub arch: ArchArgs,
     /// A file that PROGRAM needs; words of PROGRAM with a slash that name files are copied without this option, except system files
     /// (/proc, /etc, /usr, ...)
     #[arg(long = "file", value_name = "PATH", requires = "program", help_heading = QUESTION)]

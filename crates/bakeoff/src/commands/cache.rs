@@ -5,7 +5,6 @@ mod kernel;
 mod qemu;
 
 use anyhow::Result;
-use base::arch::Arch;
 use base::input::units::show_bytes;
 use machine::cache::Cache;
 use machine::cache::eviction;
@@ -18,17 +17,16 @@ use serde_json::json;
 use crate::out;
 
 use super::{End, print_json, with_progress};
-use crate::cli::{CacheArgs, CacheCommand};
+use crate::cli::CacheCommand;
 
 /// Lists, prunes, verifies or fills the cache.
-pub(super) fn run(args: &CacheArgs, json: bool) -> Result<End> {
-    let arch = args.arch.unwrap_or(Arch::HOST);
+pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
     let limit = || {
         let limit_bytes = eviction::limit()?;
         Cache::of_user()?.refuse_unreadable()?;
         anyhow::Ok(limit_bytes)
     };
-    match &args.command {
+    match command {
         CacheCommand::List => {
             let limit_bytes = limit()?;
             with_progress(json, |cache, _| list(cache, limit_bytes, json))
@@ -42,9 +40,9 @@ pub(super) fn run(args: &CacheArgs, json: bool) -> Result<End> {
             };
             print_pruned(&with_progress(json, prune)?, mode, json)
         }
-        CacheCommand::Kernel(command) => kernel::run(command, arch, json),
-        CacheCommand::Image(command) => image::run(command, arch, json),
-        CacheCommand::Qemu(command) => qemu::run(command, arch, json),
+        CacheCommand::Kernel(command) => kernel::run(command, json),
+        CacheCommand::Image(command) => image::run(command, json),
+        CacheCommand::Qemu(command) => qemu::run(command, json),
         CacheCommand::Verify { remove } => {
             limit()?;
             let wrong = if *remove {

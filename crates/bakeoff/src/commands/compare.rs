@@ -43,7 +43,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         Place::Host
     } else {
         Place::Guests {
-            arch: args.arch,
+            arch: args.arch.typed(),
             recipe: recipe(&workloads)?,
             suite: program.as_ref().and_then(|program| program.suite.clone()),
         }

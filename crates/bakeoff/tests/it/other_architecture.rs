@@ -1,6 +1,8 @@
 //! Guests of another architecture than the host's, from the kernel's package to the explanation. They need the agent that
 //! `make test-arm64` builds.
 
+use std::fs;
+
 use base::arch::Arch;
 
 use crate::program::{bakeoff, refusal};
@@ -32,19 +34,26 @@ fn two_kernels_for_arm_are_compared_and_their_difference_is_explained() {
     check_explanation(&dir);
 }
 
+/// The refusal of a plan by `check`, with files beside it.
+fn refused(plan: &str, files: &[(&str, &[u8])]) -> String {
+    let temp = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        fs::write(temp.path().join(name), content).unwrap();
+    }
+    fs::write(temp.path().join("plan.toml"), plan).unwrap();
+    refusal(&bakeoff(temp.path(), &["check", "plan.toml"]))
+}
+
 #[test]
 fn a_kernel_of_another_architecture_is_refused_before_anything_boots() {
     if Arch::HOST != Arch::X86_64 {
         return;
     }
-    let temp = tempfile::tempdir().unwrap();
     let mut image = vec![0; 4096];
     image[0x38..0x3c].copy_from_slice(b"ARM\x64");
     image.extend(b"Linux version 6.9.1 (builder)");
-    std::fs::write(temp.path().join("Image"), &image).unwrap();
     let plan = PLAN.replace("debian:bookworm/6.1", "./Image");
-    std::fs::write(temp.path().join("plan.toml"), plan).unwrap();
-    let why = refusal(&bakeoff(temp.path(), &["check", "plan.toml"]));
+    let why = refused(&plan, &[("Image", &image)]);
     assert!(
         why.contains("kernel for aarch64 on a machine of x86_64: "),
         "{why}"
@@ -57,10 +66,8 @@ fn a_kernel_of_another_architecture_is_refused_before_anything_boots() {
 
 #[test]
 fn an_unknown_architecture_is_refused_with_the_known_ones() {
-    let temp = tempfile::tempdir().unwrap();
     let plan = PLAN.replace("[machine]\n", "[machine]\narch = \"arm64\"\n");
-    std::fs::write(temp.path().join("plan.toml"), plan).unwrap();
-    let why = refusal(&bakeoff(temp.path(), &["check", "plan.toml"]));
+    let why = refused(&plan, &[]);
     assert!(
         why.contains("unknown arch: \"arm64\" (known: x86_64, aarch64)"),
         "{why}"

@@ -8,7 +8,10 @@ use base::arch::Arch;
 use base::input::units::show_bytes;
 use plan::kernel::KernelRef;
 
-use super::{config_beside, head};
+use super::{config_beside, head, valid_release};
+
+/// Bytes that show for which architecture an image is.
+const HEADER_BYTES: usize = 1 << 10;
 
 /// Options without which a guest has no disk or no network; as modules they must come with the kernel.
 const DRIVERS: [&str; 5] = [
@@ -35,8 +38,9 @@ pub(super) fn refuse_cut_off(path: &Path, image: &[u8], bytes: u64, arch: Arch) 
 
 /// The modules of an image, where an installation or `make modules_install` puts them.
 pub fn modules_beside(vmlinuz: &Path) -> Option<PathBuf> {
-    let image = head(vmlinuz, None).ok()?;
-    let release = Arch::of_image(&image)?.facts().release(&image)?;
+    let arch = Arch::of_image(&head(vmlinuz, Some(HEADER_BYTES)).ok()?)?;
+    let image = head(vmlinuz, arch.facts().head_bytes()).ok()?;
+    let release = valid_release(&image, arch)?;
     let path = absolute(vmlinuz).ok()?;
     let dir = path.parent()?;
     let parent = dir.parent().unwrap_or(dir);

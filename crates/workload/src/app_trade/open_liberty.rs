@@ -7,11 +7,12 @@ use anyhow::Result;
 
 use crate::app_trade::application::{ENTERPRISE, files_in};
 use crate::app_trade::java::JAVA;
-use crate::app_trade::server::{self, AppServer, PORT, Setup};
-use crate::config::{self, Target};
+use crate::app_trade::server::{self, AppServer, Setup};
 use crate::context::WorkloadContext;
 use crate::database::server::own_dir;
-use crate::service::{JAVA_LOG, Service, StartFailure};
+use crate::service::{Service, StartFailure};
+
+const SERVER: AppServer = AppServer::OpenLiberty;
 
 /// Where images and `tools/app-servers` have it.
 pub(super) const HOME: &str = "/opt/openliberty-runtime";
@@ -42,25 +43,16 @@ const OPENED: [&str; 6] = [
 
 /// Writes the server's directory, and compiles the application if the image has not.
 pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Service> {
-    server::find_parts(&[JAVA, LAUNCHER, setup.driver()], AppServer::OpenLiberty)?;
+    server::find_parts(&[JAVA, LAUNCHER, setup.driver()], SERVER)?;
     let application = ENTERPRISE.compiled(context, &interfaces())?;
     let base = own_dir(context, "open-liberty")?;
     context.make_dir("open-liberty-user/servers/trade")?;
-    let target = Target {
-        service: AppServer::OpenLiberty.name(),
-        address: context.at(PORT),
-        dir: &base,
-        places: setup.places(context, application.display().to_string()),
-    };
-    let text = config::render(&context.config, &target, CONFIGURATION)?;
+    let application_place = application.display().to_string();
+    let text = SERVER.configure(setup, context, &base, application_place, CONFIGURATION)?;
     let configuration = context.write("open-liberty-user/servers/trade/server.xml", text)?;
     Ok(Service {
-        name: AppServer::OpenLiberty.name().into(),
         command: command(setup, context, &base),
-        logs: vec![base.join(JAVA_LOG)],
         configuration: vec![configuration],
-        probe: server::probe(context),
-        patience: server::PATIENCE,
         version: server::version(&application, &release()),
         start_failure: Some(StartFailure {
             marks: &[
@@ -76,6 +68,7 @@ pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Servic
             ],
             shown: &[" E ", "CWWKZ0014W", "Caused by:"],
         }),
+        ..SERVER.running_in(&base, context)
     })
 }
 

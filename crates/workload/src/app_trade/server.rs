@@ -10,16 +10,17 @@ use strum::{IntoStaticStr, VariantArray};
 use crate::Programs;
 use crate::app_trade::java::{JAVA, Java};
 use crate::app_trade::{open_liberty, tomcat, wildfly};
+use crate::config::{self, Target};
 use crate::context::WorkloadContext;
 use crate::database::server::{ACCOUNT, Server as Database};
 use crate::probe::Probe;
-use crate::service::{Service, words};
+use crate::service::{JAVA_LOG, Service, words};
 
 /// Port; 80 would need root.
 pub(super) const PORT: u16 = 8080;
 
 /// Time limit of the start, under emulation.
-pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Largest number of worker threads; further requests wait in the server.
 const THREADS: u32 = 200;
@@ -71,6 +72,38 @@ impl AppServer {
                 Programs::These(&[MARIADB, POSTGRESQL, JAVA, DRIVERS, open_liberty::HOME])
             }
         }
+    }
+
+    /// Its service, as far as all servers have the same; its files are in `base`.
+    pub(super) fn running_in(self, base: &Path, context: &WorkloadContext) -> Service {
+        Service {
+            name: self.name().into(),
+            command: Vec::new(),
+            logs: vec![base.join(JAVA_LOG)],
+            configuration: Vec::new(),
+            probe: probe(context),
+            patience: PATIENCE,
+            version: Vec::new(),
+            start_failure: None,
+        }
+    }
+
+    /// Fills the placeholders of its configuration, and merges an arm's changes into it.
+    pub(super) fn configure(
+        self,
+        setup: &Setup,
+        context: &WorkloadContext,
+        base: &Path,
+        application: String,
+        text: &str,
+    ) -> Result<String> {
+        let target = Target {
+            service: self.name(),
+            address: context.at(PORT),
+            dir: base,
+            places: setup.places(context, application),
+        };
+        config::render(&context.config, &target, text)
     }
 
     pub(super) fn service(self, setup: &Setup, context: &WorkloadContext) -> Result<Service> {
@@ -130,7 +163,7 @@ impl Setup {
     }
 
     /// Values of the placeholders in a server's configuration.
-    pub(super) fn places(
+    fn places(
         &self,
         context: &WorkloadContext,
         application: String,
@@ -157,7 +190,7 @@ pub(super) fn driver_package(database: Database) -> &'static str {
 
 /// The probe of the application: a page without data, because the tables are filled only when the
 /// database runs.
-pub(super) fn probe(context: &WorkloadContext) -> Probe {
+fn probe(context: &WorkloadContext) -> Probe {
     Probe::Http {
         server: context.at(PORT),
         path: "/up".into(),

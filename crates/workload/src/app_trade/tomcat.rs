@@ -7,10 +7,11 @@ use anyhow::Result;
 use crate::app_trade::application::SERVLET;
 use crate::app_trade::java::JAVA;
 use crate::app_trade::server::{self, AppServer, PORT, Setup};
-use crate::config::{self, Target};
 use crate::context::WorkloadContext;
 use crate::database::server::{ACCOUNT, own_dir};
-use crate::service::{JAVA_LOG, Service, words};
+use crate::service::{Service, words};
+
+const SERVER: AppServer = AppServer::Tomcat;
 
 const SERVLETS: &str = "/usr/share/tomcat10/lib/servlet-api.jar";
 const CATALINA: &str = "/usr/share/tomcat10/lib/catalina.jar";
@@ -34,32 +35,25 @@ const CLASSES: [&str; 12] = [
 /// Writes the base directory, and compiles the application if the image has not.
 pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Service> {
     let parts = [&CLASSES[..], &[JAVA, setup.driver()]].concat();
-    server::find_parts(&parts, AppServer::Tomcat)?;
+    server::find_parts(&parts, SERVER)?;
     let application = SERVLET.compiled(context, &[PathBuf::from(SERVLETS)])?;
     let base = own_dir(context, "tomcat")?;
     context.make_dir("tomcat/conf")?;
     let properties = context.write("tomcat/conf/catalina.properties", PROPERTIES)?;
-    let target = Target {
-        service: AppServer::Tomcat.name(),
-        address: context.at(PORT),
-        dir: &base,
-        places: setup.places(context, application.display().to_string()),
-    };
-    let text = config::render(
-        &context.config,
-        &target,
+    let application_place = application.display().to_string();
+    let text = SERVER.configure(
+        setup,
+        context,
+        &base,
+        application_place,
         &configure(setup, context, &application),
     )?;
     let configuration = context.write("tomcat/conf/server.xml", text)?;
     Ok(Service {
-        name: AppServer::Tomcat.name().into(),
         command: command(setup, &base),
-        logs: vec![base.join(JAVA_LOG)],
         configuration: vec![configuration, properties],
-        probe: server::probe(context),
-        patience: server::PATIENCE,
         version: words(&[JAVA, "-cp", CATALINA, "org.apache.catalina.util.ServerInfo"]),
-        start_failure: None,
+        ..SERVER.running_in(&base, context)
     })
 }
 

@@ -6,11 +6,12 @@ use anyhow::Result;
 
 use crate::app_trade::application::{ENTERPRISE, files_in};
 use crate::app_trade::java::JAVA;
-use crate::app_trade::server::{self, AppServer, PORT, Setup};
-use crate::config::{self, Target};
+use crate::app_trade::server::{self, AppServer, Setup};
 use crate::context::WorkloadContext;
 use crate::database::server::own_dir;
-use crate::service::{JAVA_LOG, Service, StartFailure};
+use crate::service::{Service, StartFailure};
+
+const SERVER: AppServer = AppServer::Wildfly;
 
 /// Where images and `tools/app-servers` have it.
 pub(super) const HOME: &str = "/opt/wildfly-dist";
@@ -50,36 +51,25 @@ const OPENED: [&str; 12] = [
 
 /// Writes the base directory, and compiles the application if the image has not.
 pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Service> {
-    server::find_parts(&[JAVA, LAUNCHER, setup.driver()], AppServer::Wildfly)?;
+    server::find_parts(&[JAVA, LAUNCHER, setup.driver()], SERVER)?;
     let application = ENTERPRISE.compiled(context, &interfaces())?;
     let base = own_dir(context, "wildfly")?;
     context.make_dir("wildfly/configuration")?;
     context.make_dir("wildfly/modules/bakeoff/database/main")?;
     let module = "wildfly/modules/bakeoff/database/main/module.xml";
     context.write(module, MODULE.replace("{driver}", setup.driver()))?;
-    let target = Target {
-        service: AppServer::Wildfly.name(),
-        address: context.at(PORT),
-        dir: &base,
-        places: setup.places(
-            context,
-            format!("<fs-exploded path=\"{}\"/>", application.display()),
-        ),
-    };
-    let text = config::render(&context.config, &target, CONFIGURATION)?;
+    let application_place = format!("<fs-exploded path=\"{}\"/>", application.display());
+    let text = SERVER.configure(setup, context, &base, application_place, CONFIGURATION)?;
     let configuration = context.write("wildfly/configuration/standalone.xml", text)?;
     Ok(Service {
-        name: AppServer::Wildfly.name().into(),
         command: command(setup, &base),
-        logs: vec![base.join(JAVA_LOG)],
         configuration: vec![configuration],
-        probe: server::probe(context),
-        patience: server::PATIENCE,
         version: server::version(&application, &release()),
         start_failure: Some(StartFailure {
             marks: &["WFLYSRV0026", "WFLYSRV0056", "WFLYSRV0055"],
             shown: &["ERROR", "WFLYCTL0186", "WFLYCTL0412", "Caused by:"],
         }),
+        ..SERVER.running_in(&base, context)
     })
 }
 

@@ -14,12 +14,13 @@ use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists or builds images.
-pub(super) fn run(command: &ImageCommand, arch: Arch, json: bool) -> Result<End> {
+pub(super) fn run(command: &ImageCommand, json: bool) -> Result<End> {
     match command {
         ImageCommand::List => list(json),
         ImageCommand::Build {
             recipe,
             suite,
+            arch,
             refresh,
         } => {
             let request = Request {
@@ -27,7 +28,7 @@ pub(super) fn run(command: &ImageCommand, arch: Arch, json: bool) -> Result<End>
                 suite: suite.as_deref(),
                 refresh: *refresh,
             };
-            build(request, arch, json)
+            build(request, arch.arch(), json)
         }
     }
 }

@@ -20,18 +20,20 @@ use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists, fetches or builds kernels.
-pub(super) fn run(command: &KernelCommand, arch: Arch, json: bool) -> Result<End> {
+pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
     match command {
         KernelCommand::List {
             suite: Some(suite),
+            arch,
             refresh,
-        } => list(suite, arch, *refresh, json),
+        } => list(suite, arch.arch(), *refresh, json),
         KernelCommand::List { suite: None, .. } => list_cached(json),
         KernelCommand::Fetch {
             kernel,
             modules,
+            arch,
             refresh,
-        } => fetch(kernel, modules.as_deref(), arch, *refresh, json),
+        } => fetch(kernel, modules.as_deref(), arch.arch(), *refresh, json),
         KernelCommand::Build {
             tree,
             commit,

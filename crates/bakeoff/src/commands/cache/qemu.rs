@@ -12,10 +12,10 @@ use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists or fetches QEMUs.
-pub(super) fn run(command: &QemuCommand, arch: Arch, json: bool) -> Result<End> {
+pub(super) fn run(command: &QemuCommand, json: bool) -> Result<End> {
     match command {
-        QemuCommand::List { emulator } => list(emulator, arch, json),
-        QemuCommand::Fetch { refresh } => fetch(*refresh, arch, json),
+        QemuCommand::List { emulator, arch } => list(emulator, arch.arch(), json),
+        QemuCommand::Fetch { arch, refresh } => fetch(*refresh, arch.arch(), json),
     }
 }
 

@@ -55,7 +55,7 @@ impl Kernel {
 
 /// Reads the arms from the options. Versions are looked up in Debian's suites.
 pub(super) fn read(args: &CompareArgs, json: bool) -> Result<Contrast> {
-    let arch = args.arch.unwrap_or(Arch::HOST);
+    let arch = args.arch.arch();
     let locate = |version: &str| {
         let refresh = args.run.refresh;
         with_progress(json, |cache, task| {

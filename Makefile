@@ -61,7 +61,9 @@ test-arm64:
 	@# Without tests that limit memory, because the limit would bind the emulator too.
 	tools/cross arm64 test -p bakeoff-plan -p bakeoff-profiler -p bakeoff-record -p bakeoff-stats -- --skip within_limits --skip is_bounded
 	tools/cross arm64 build --bin bakeoff
-	cargo test --workspace --test it -- --ignored other_architecture::
+	@# Tests that count events of the CPU run in guests.
+	BAKEOFF_GUEST_TESTS=$$(tools/cross arm64 test -p bakeoff-guest --lib --no-run --message-format json | sed -n 's/.*"executable":"\([^"]*\/guest-[^"]*\)".*/\1/p') \
+		cargo test --workspace --test it -- --ignored other_architecture::
 
 # All tests at full size: every kind of guest, all faults of a box, simulated days, Monte Carlo. Takes hours; run it before a
 # release. Random tests have a new seed each time; SEED=7 make test-all repeats one.

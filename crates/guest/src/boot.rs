@@ -29,6 +29,7 @@ use workload::Workload;
 use crate::boot::modules::Modules;
 use crate::channel::Channel;
 use crate::env::Environment;
+use crate::hung_tasks::Unwatched;
 use crate::kernel_log::From;
 use crate::needs;
 use crate::needs::{BASE_MODULES, CARD_MODULES, CHANNEL_MODULES, DISK_MODULES};
@@ -170,8 +171,11 @@ fn prepare_environment(
         network.bring_up_cards()?;
     }
     let kernel_config = modules.kernel_config();
-    root::switch().with_context(|| missing_words(&missing))?;
-    preload::programs(&workload.programs());
+    {
+        let _unwatched = Unwatched::begin(job);
+        root::switch().with_context(|| missing_words(&missing))?;
+        preload::programs(&workload.programs());
+    }
     let seeks = job.disk.as_ref().map(crate::disk::Disk::start).transpose();
     let seeks = seeks.context("make a disk with seeks")?;
     Ok(Environment {

@@ -467,65 +467,109 @@ mod tests {
         Software::CPU_MIGRATIONS,
     ];
 
-    /// Runs a shell in a cgroup that starts some programs, each of which has page faults.
-    fn work_in(cgroup: &Cgroup, programs: u32) {
-        let script = "echo $$ > \"$0/cgroup.procs\" && i=0; while [ $i -lt $1 ]; do /bin/true; i=$((i+1)); done";
+    /// Runs a shell script in a cgroup, with `$1` turns.
+    fn work_in(cgroup: &Cgroup, turn: &str, turns: u32) {
+        let script = format!(
+            "echo $$ > \"$0/cgroup.procs\" && i=0; while [ $i -lt $1 ]; do {turn} i=$((i+1)); done"
+        );
         let mut shell = Command::new("sh");
-        shell.args(["-c", script]).arg(&cgroup.dir);
-        let status = shell.arg(programs.to_string()).status().unwrap();
+        shell.args(["-c", &script]).arg(&cgroup.dir);
+        let status = shell.arg(turns.to_string()).status().unwrap();
         assert!(status.success(), "{status}");
     }
 
-    #[test]
-    fn events_are_those_of_the_servers_group_in_the_window_and_not_the_clients() {
-        let unused = format!("bakeoff-counters-{}", std::process::id());
-        let Some(mount) = cgroup2().filter(|_| rustix::process::geteuid().is_root()) else {
-            base::skip::skip("no real job on this host: not root, or no cgroup2 file system");
-            return;
-        };
-        let cgroups = Cgroups::make(&mount.join(unused)).unwrap();
-        let [server, clients] = ["nginx", "clients"].map(|name| cgroups.child(name).unwrap());
-        let cpus = crate::cpus::numbers().unwrap();
-        let opened = KernelCounters::open(&cgroups, &[&server], &cpus, SOFTWARE);
-        if let Err(NoCounters::Refused { .. }) = opened {
-            base::skip::skip("no right to perf_event_open(2)");
-            return;
+    /// Starts a program, which has page faults.
+    const PROGRAM: &str = "/bin/true;";
+
+    /// Two cgroups whose events a test counts.
+    struct Stage<E: 'static> {
+        cgroups: Cgroups,
+        server: Cgroup,
+        clients: Cgroup,
+        cpus: Vec<u32>,
+        events: Events<E>,
+    }
+
+    impl<E: Event + Copy> Stage<E> {
+        /// Nothing, with a note, where this host cannot count.
+        fn set(name: &str, events: Events<E>) -> Option<Self> {
+            let unused = format!("bakeoff-counters-{name}-{}", std::process::id());
+            let Some(mount) = cgroup2().filter(|_| rustix::process::geteuid().is_root()) else {
+                base::skip::skip("no real job on this host: not root, or no cgroup2 file system");
+                return None;
+            };
+            let cgroups = Cgroups::make(&mount.join(unused)).unwrap();
+            let [server, clients] = ["nginx", "clients"].map(|name| cgroups.child(name).unwrap());
+            let cpus = crate::cpus::numbers().unwrap();
+            let stage = Self {
+                cgroups,
+                server,
+                clients,
+                cpus,
+                events,
+            };
+            match stage.open() {
+                Ok(_) => Some(stage),
+                Err(NoCounters::Refused { .. }) => {
+                    base::skip::skip("no right to perf_event_open(2)");
+                    None
+                }
+                Err(NoCounters::NoUnit) => {
+                    base::skip::skip("no performance monitoring unit");
+                    None
+                }
+                Err(why) => panic!("{why:?}"),
+            }
         }
-        let counted = |work: &dyn Fn()| {
-            let counters = KernelCounters::open(&cgroups, &[&server], &cpus, SOFTWARE);
-            let counters = counters.unwrap();
+
+        fn open(&self) -> Result<KernelCounters, NoCounters> {
+            KernelCounters::open(&self.cgroups, &[&self.server], &self.cpus, self.events)
+        }
+
+        /// Events while something works. Work outside of that does not count.
+        fn counted(&self, work: &dyn Fn()) -> CountedWindow {
+            let counters = self.open().unwrap();
             let groups = counters.0.len();
+            let expected = 2 * self.cpus.len();
             assert_eq!(
-                groups,
-                2 * cpus.len(),
+                groups, expected,
                 "one of the server and one of all, on each CPU"
             );
             let mut counting = Counting::new(Ok(Box::new(counters)));
-            // Work outside the window does not count.
-            work_in(&server, 5);
+            work_in(&self.server, PROGRAM, 5);
             counting.begins();
             work();
             counting.ends();
-            work_in(&server, 5);
+            work_in(&self.server, PROGRAM, 5);
             match counting.finish() {
                 HardwareCounters::Counted(window) => window,
                 HardwareCounters::Missing(why) => panic!("{why:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn events_are_those_of_the_servers_group_in_the_window_and_not_the_clients() {
+        let Some(stage) = Stage::set("software", SOFTWARE) else {
+            return;
         };
+        let Stage {
+            server, clients, ..
+        } = &stage;
         let faults = |counts: EventCounts| counts.cycles;
-        let of_clients = counted(&|| work_in(&clients, 20));
+        let of_clients = stage.counted(&|| work_in(clients, PROGRAM, 20));
         assert_eq!(faults(of_clients.services["nginx"]) as u64, 0);
         assert!(faults(of_clients.system) > 20.0, "{:?}", of_clients.system);
-        let of_server = counted(&|| work_in(&server, 20));
+        let of_server = stage.counted(&|| work_in(server, PROGRAM, 20));
         let nginx = of_server.services["nginx"];
         assert!(
             faults(nginx) > 20.0 && nginx.instructions > 0.0,
             "{nginx:?}"
         );
         assert!(faults(nginx) <= faults(of_server.system));
-        let both = counted(&|| {
-            work_in(&clients, 40);
-            work_in(&server, 20);
+        let both = stage.counted(&|| {
+            work_in(clients, PROGRAM, 40);
+            work_in(server, PROGRAM, 20);
         });
         // The same programs have the same faults, except for pages that the page cache reads.
         assert!(
@@ -533,6 +577,26 @@ mod tests {
             "{both:?}"
         );
         assert!(faults(both.system) > 2.0 * faults(nginx), "{both:?}");
+    }
+
+    /// Where this CPU has counters: twice the turns are twice the path length.
+    #[test]
+    fn the_path_length_of_a_loop_grows_with_its_turns_and_each_instruction_takes_cycles() {
+        let Some(stage) = Stage::set("hardware", EVENTS) else {
+            return;
+        };
+        let [first, second, third] = [20_000, 40_000, 60_000].map(|turns| {
+            let window = stage.counted(&|| work_in(&stage.server, "", turns));
+            window.services["nginx"]
+        });
+        let ratio =
+            (third.instructions - first.instructions) / (second.instructions - first.instructions);
+        println!("{first:?}\n{second:?}\n{third:?}\nratio {ratio}");
+        assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+        let each = (second.instructions - first.instructions) / 20_000.0;
+        assert!((100.0..100_000.0).contains(&each), "{each}");
+        let cpi = third.cycles / third.instructions;
+        assert!((0.05..50.0).contains(&cpi), "{cpi}");
     }
 
     #[test]

@@ -40,6 +40,7 @@ use crate::disturb::Disturber;
 use crate::env::{Environment, Failure, Report};
 use crate::facts;
 use crate::hardware_counters::{CounterSource, Counting, EVENTS, KernelCounters};
+use crate::hung_tasks::Unwatched;
 use crate::hystart;
 use crate::injected_cost;
 use crate::java_log::JavaLog;
@@ -95,11 +96,11 @@ pub fn perform(
     report(FromAgent::Phase(Phase::Starting));
     let mut services = start_all(&*workload, &context, &netns, &job.tuning, &cgroups, stop)?;
     let beside = prepare_clients_beside(job, &services, &cgroups)?;
-    preload::mapped_by(
-        services
-            .iter()
-            .flat_map(|running| running.cgroup.processes()),
-    );
+    {
+        let _unwatched = Unwatched::begin(job);
+        let services = services.iter();
+        preload::mapped_by(services.flat_map(|running| running.cgroup.processes()));
+    }
     defects.watch_services(&services);
     let mut counted = vec![&clients];
     counted.extend(services.iter().map(|running| &running.cgroup));

@@ -29,6 +29,7 @@ mod env;
 mod evidence;
 mod facts;
 pub mod hardware_counters;
+mod hung_tasks;
 mod hystart;
 mod injected_cost;
 mod java_log;

@@ -1,7 +1,7 @@
 //! Examines what this host has and lacks, with remedies.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -19,6 +19,7 @@ use crate::emulator::Program;
 use crate::emulator_choice;
 use crate::host;
 use crate::host_state::{HostState, Lack};
+use crate::image;
 use crate::kvm;
 use crate::os_release::OsRelease;
 use crate::program;
@@ -354,6 +355,27 @@ pub fn clients(program: &Path) -> HostProperty {
             ),
             None => finding(what, "work, with vhost", State::Good),
         },
+    }
+}
+
+/// Whether guests of another architecture can be had; `agent` is the program for them.
+pub fn foreign(arch: Arch, agent: Result<PathBuf>) -> HostProperty {
+    let what = format!("guests of {arch}");
+    let weak = |why: &str| {
+        let (found, remedy) = why.rsplit_once(" (").unwrap_or((why, ""));
+        finding(
+            &what,
+            found,
+            State::Weak(remedy.trim_end_matches(')').into()),
+        )
+    };
+    let agent = match agent {
+        Ok(agent) => agent,
+        Err(why) => return weak(&why.to_string()),
+    };
+    match image::foreign_obstacle() {
+        Some(why) => weak(&why),
+        None => finding(&what, &format!("agent at {}", agent.display()), State::Good),
     }
 }
 

@@ -758,6 +758,22 @@ echo > mapped
 wait $!
 "#;
 
+/// Why images of another architecture cannot be built here.
+pub(crate) fn foreign_obstacle() -> Option<String> {
+    let mount = "mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc";
+    let trial = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount])
+        .output();
+    let why = match trial {
+        Ok(output) if output.status.success() => return None,
+        Ok(output) => program::last_lines(&String::from_utf8_lossy(&output.stderr), output.status),
+        Err(why) => why.to_string(),
+    };
+    Some(format!(
+        "no list of formats in a user namespace: {why} (build images on a host with Linux 6.7 or later)"
+    ))
+}
+
 /// The builder's present stage, from its standard error.
 fn stage(stderr: &str) -> String {
     let mut lines = stderr.lines().rev();

@@ -384,7 +384,7 @@ pub fn recognise(mine: &Greeting, theirs: &Greeting) -> Result<(), String> {
     }
     Err(format!(
         "host and agent are not of one build: host protocol {} build {}, agent protocol {} build {:?} \
-         (the cache may hold another agent: run bakeoff again)",
+         (the cache may hold another agent: run bakeoff again; build one of another architecture anew: make cross-arm64)",
         mine.protocol,
         mine.build,
         theirs.protocol,

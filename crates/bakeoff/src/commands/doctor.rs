@@ -11,6 +11,7 @@ use plan::StringPrice;
 use serde_json::json;
 
 use super::{End, print_json, with_progress};
+use crate::agent;
 use crate::cli::DoctorArgs;
 use crate::out;
 
@@ -30,6 +31,8 @@ pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
     if args.target.is_none() {
         let bakeoff = std::env::current_exe().context("cannot find bakeoff's own binary")?;
         findings.push(doctor::clients(&bakeoff));
+        let others = Arch::ALL.into_iter().filter(|arch| *arch != Arch::HOST);
+        findings.extend(others.map(|arch| doctor::foreign(arch, agent::of(arch, &bakeoff))));
     }
     if json {
         print_json(&findings.iter().map(finding_json).collect::<Vec<_>>())?;

@@ -34,6 +34,41 @@ fn two_kernels_for_arm_are_compared_and_their_difference_is_explained() {
     check_explanation(&dir);
 }
 
+/// The unit tests of the agent that count events of the CPU, in guests whose emulated CPU has counters. Each prints how many times the
+/// path length of a loop grows as its turns double; without counters there is nothing to print, and the trial fails.
+const COUNTERS: &str = r#"
+[[workload]]
+kind = "command"
+files = ["guest-tests"]
+command = ["sh", "-c", "exec {dir}/guest-tests hardware_counters --nocapture 2>&1"]
+limit = "10m"
+[[workload.metric]]
+name = "ratio"
+unit = "1"
+better = "higher"
+pattern = "ratio ([0-9.]+)"
+[design]
+max_blocks = 1
+"#;
+
+#[test]
+#[ignore = "needs the agent's unit tests for arm64: make test-arm64"]
+fn the_counters_of_an_arm_cpu_count_the_path_length() {
+    let temp = tempfile::tempdir().unwrap();
+    let tests = std::env::var_os("BAKEOFF_GUEST_TESTS").expect("make test-arm64 names them");
+    fs::copy(tests, temp.path().join("guest-tests")).unwrap();
+    let plan = plan();
+    let (machine_and_arms, _) = plan.split_once("[[workload]]").unwrap();
+    let run = run_to_end(temp.path(), &format!("{machine_and_arms}{COUNTERS}"));
+    assert_eq!(run.attempts.len(), 2);
+    for trial in &run.attempts {
+        let measured = trial.outcome.measured().unwrap();
+        let mut figures = measured.figures.iter();
+        let ratio = figures.find(|figure| figure.spec.name == "ratio").unwrap();
+        assert!((ratio.value - 2.0).abs() < 0.01, "{ratio:?}");
+    }
+}
+
 /// The refusal of a plan by `check`, with files beside it.
 fn refused(plan: &str, files: &[(&str, &[u8])]) -> String {
     let temp = tempfile::tempdir().unwrap();

@@ -63,14 +63,14 @@ impl Java {
     /// The whole heap is allocated and touched at the start, so that trials have no page faults of
     /// a growing heap.
     pub(super) fn command(&self, prefix: &[&str], dir: &Path) -> Vec<String> {
-        // Methods are compiled after ten calls, by the calling thread. So the progress of
+        // Methods are compiled after 50 calls, by the calling thread. So the progress of
         // compilation depends only on the number of requests, and not on the scheduling of the
-        // compiler.
+        // compiler. With fewer calls, more of the start is compiled, which emulation makes slow.
         let jit: &[&str] = match self.jit {
             Jit::Full => &[],
             Jit::Quick => &[
                 "-XX:TieredStopAtLevel=1",
-                "-XX:CompileThresholdScaling=0.05",
+                "-XX:CompileThresholdScaling=0.25",
                 "-XX:-BackgroundCompilation",
             ],
         };

@@ -16,9 +16,11 @@ use record::evidence::Facts;
 use record::fact;
 use record::hash;
 use workload::context::command;
+use workload::service::Service;
 
 use crate::arch;
 use crate::cpus;
+use crate::java_log;
 use crate::netns::NetnsPair;
 use crate::sampler::whole_disks;
 use crate::services::Running;
@@ -310,11 +312,14 @@ fn collect_service(values: &mut Values, running: &Running) {
         format!("command:{name}"),
         &service.command.join(" "),
     );
-    keep(
-        values,
-        format!("version:{name}"),
-        &version(&service.version),
-    );
+    keep(values, format!("version:{name}"), &version(service));
+    if let Some(java) = &service.java {
+        let settings = java.settings.iter();
+        let settings = settings.map(|(name, value)| (*name, value.clone()));
+        for (name, value) in settings.chain(java_log::facts(&java.log)) {
+            keep(values, format!("{}{name}", fact::JAVA), &value);
+        }
+    }
     if let Some(Ok(hash)) = service
         .command
         .first()
@@ -340,8 +345,11 @@ fn collect_service(values: &mut Values, running: &Running) {
 }
 
 /// Name and version, from the first line that a version command prints to standard output or error.
-pub fn version(words: &[String]) -> String {
-    let Some((program, arguments)) = words.split_first() else {
+pub fn version(service: &Service) -> String {
+    if let Some(release) = service.java.as_ref().and_then(|java| java.release.as_ref()) {
+        return release.clone();
+    }
+    let Some((program, arguments)) = service.version.split_first() else {
         return String::new();
     };
     let Ok(output) = command(program).args(arguments).output() else {

@@ -1,6 +1,8 @@
 //! The log of a Java virtual machine, read as it grows: how often and for how long it stops threads.
 //!
 //! ```text
+//! [0.008s][info][gc] Using Serial
+//! [0.013s][info][gc,init] Heap Max Capacity: 128M
 //! [7.812s][info][gc] GC(12) Pause Young (Allocation Failure) 17M->3M(61M) 4.123ms
 //! [7.813s][info][safepoint] Safepoint "GenCollectForAllocation", ..., Total: 4180000 ns
 //! ```
@@ -12,6 +14,9 @@ use std::path::Path;
 
 /// Most bytes read at once; a log grows by far less in a second.
 const MOST_BYTES: u64 = 256 << 10;
+
+/// Bytes of the log in which Java describes itself.
+const START_BYTES: u64 = 16 << 10;
 
 /// A log that is open at the place to which it was read.
 #[derive(Debug)]
@@ -51,6 +56,28 @@ impl JavaLog {
     }
 }
 
+/// Java's version, collector and largest heap, as it logs them at its start.
+pub(crate) fn facts(path: &Path) -> Vec<(&'static str, String)> {
+    let Ok(file) = File::open(path) else {
+        return Vec::new();
+    };
+    let mut start = Vec::new();
+    // What was read before an error counts.
+    let _ = file.take(START_BYTES).read_to_end(&mut start);
+    let start = String::from_utf8_lossy(&start);
+    let value = |before: &str| {
+        let mut found = start.lines().filter_map(|line| line.split_once(before));
+        found.next().map(|(_, value)| value.trim().to_string())
+    };
+    let facts = [
+        ("version", value("[gc,init] Version: ")),
+        ("collector", value(" Using ")),
+        ("heap", value("[gc,init] Heap Max Capacity: ")),
+    ];
+    let known = |(name, value): (_, Option<String>)| Some((name, value?));
+    facts.into_iter().filter_map(known).collect()
+}
+
 /// The kind of stop that a line reports, and its time in microseconds.
 fn stop(line: &str) -> Option<(&'static str, u64)> {
     if line.contains(" Safepoint \"") {
@@ -68,6 +95,32 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+
+    #[test]
+    fn java_describes_itself_at_the_start() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        assert!(facts(file.path()).is_empty());
+        file.write_all(
+            b"[0.005s][info][gc] Using Serial\n\
+              [0.013s][info][gc,init] Version: 17.0.15+6-Debian-1deb12u1 (release)\n\
+              [0.013s][info][gc,init] Heap Initial Capacity: 64M\n\
+              [0.013s][info][gc,init] Heap Max Capacity: 128M\n\
+              [1.012s][info][gc       ] GC(0) Pause Young (Allocation Failure) 17M->3M(61M) 4.123ms\n",
+        )
+        .unwrap();
+        let lines: Vec<_> = facts(file.path())
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "version 17.0.15+6-Debian-1deb12u1 (release)",
+                "collector Serial",
+                "heap 128M"
+            ]
+        );
+    }
 
     #[test]
     fn collections_and_safepoints_are_counted_as_the_log_grows() {

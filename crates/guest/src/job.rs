@@ -21,7 +21,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
 use workload::context::WorkloadContext;
 use workload::figures::{Meter, Seen};
-use workload::service::JAVA_LOG;
 use workload::{Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
@@ -578,9 +577,12 @@ fn report_readings(report: &Report<'_>, readings: impl IntoIterator<Item = Sampl
 
 /// The logs of services in Java.
 fn java_logs(services: &[Running]) -> Vec<JavaLog> {
-    let files = services.iter().flat_map(|running| &running.service.logs);
-    let logs = files.filter(|file| file.file_name().is_some_and(|name| name == JAVA_LOG));
-    logs.filter_map(|file| JavaLog::open(file)).collect()
+    let services = services
+        .iter()
+        .filter_map(|running| running.service.java.as_ref());
+    services
+        .filter_map(|java| JavaLog::open(&java.log))
+        .collect()
 }
 
 /// Makes namespaces with a job's sysctls. Those that new devices inherit are set before there are devices.
@@ -615,7 +617,7 @@ pub(crate) fn kernel() -> String {
 fn server(services: &[Running]) -> String {
     let versions = services
         .iter()
-        .map(|running| facts::version(&running.service.version));
+        .map(|running| facts::version(&running.service));
     versions
         .filter(|version| !version.is_empty())
         .collect::<Vec<_>>()

@@ -57,7 +57,7 @@ macro_rules! recipe_file {
 }
 
 /// Files that bakeoff's recipes copy: the path as in `from`, and the content.
-const FILES: [(&str, &str); 24] = [
+const FILES: [(&str, &str); 23] = [
     recipe_file!("app/enterprise/ejb-jar.xml"),
     recipe_file!("app/enterprise/persistence.xml"),
     recipe_file!("app/enterprise/src/Account.java"),
@@ -81,7 +81,6 @@ const FILES: [(&str, &str); 24] = [
     recipe_file!("app/src/Page.java"),
     recipe_file!("app/src/Refused.java"),
     recipe_file!("app/src/Trade.java"),
-    recipe_file!("app/src/Version.java"),
 ];
 
 /// Version of the builder, part of an image's identity.

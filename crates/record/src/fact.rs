@@ -88,6 +88,10 @@ pub const KERNEL_NOTES: &str = "hash:kernel-notes";
 /// Prefix of a service's and a file's name: SHA-256 of a server's configuration.
 pub const CONFIGURATION: &str = "hash:configuration:";
 
+/// Prefix of a setting's name: Java of an application server, such as `java:collector`. The server's name is not part of
+/// it, so that arms with different servers are compared.
+pub const JAVA: &str = "java:";
+
 /// How the wait for an idle system ended.
 pub const SETTLED: &str = "agent:settled";
 

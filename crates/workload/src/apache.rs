@@ -63,6 +63,7 @@ pub(crate) fn service(context: &WorkloadContext, mpm: Mpm, set_up: SetUp) -> Res
         patience: PATIENCE,
         version: words(&[PROGRAM, "-v"]),
         start_failure: None,
+        java: None,
     })
 }
 

@@ -360,6 +360,7 @@ impl Workload for Options {
             patience: PATIENCE,
             version: Vec::new(),
             start_failure: None,
+            java: None,
         });
         Ok(service.collect())
     }

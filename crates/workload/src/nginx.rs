@@ -36,6 +36,7 @@ pub(crate) fn service(context: &WorkloadContext, set_up: SetUp) -> Result<Servic
         patience: PATIENCE,
         version: words(&[PROGRAM, "-v"]),
         start_failure: None,
+        java: None,
     })
 }
 

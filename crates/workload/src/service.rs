@@ -1,5 +1,6 @@
 //! Services: server programs, and how to start and probe them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,19 @@ pub struct Service {
     pub version: Vec<String>,
     /// How its output shows that it has not started, although it goes on.
     pub start_failure: Option<StartFailure>,
+    /// Present if it runs in Java.
+    pub java: Option<JavaService>,
+}
+
+/// What is known of a service in Java.
+#[derive(Debug, Clone)]
+pub struct JavaService {
+    /// Java's log of collections and safepoints, which is one of the service's logs.
+    pub log: PathBuf,
+    /// Name and version of the server, where no command is needed to learn them.
+    pub release: Option<String>,
+    /// Settings by name, for the record.
+    pub settings: BTreeMap<&'static str, String>,
 }
 
 /// Lines of output of a server that goes on after a failed start.
@@ -52,9 +66,6 @@ impl StartFailure {
 
 /// Time limit of a server's start, even with thousands of workers on a slow emulator.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Name of the log of collections and safepoints among the logs of a service in Java.
-pub const JAVA_LOG: &str = "java.log";
 
 /// An owned argument list.
 pub(crate) fn words(words: &[&str]) -> Vec<String> {

@@ -511,6 +511,21 @@ fn tomcat_and_a_database_trade() {
     for name in ["transactions", "server-cpu", "database-cpu"] {
         assert!(value(&result, name) > 0.0, "{name}");
     }
+    for (setting, expected) in [
+        ("heap", "128M"),
+        ("compilers", "quick"),
+        ("worker-threads", "4"),
+        ("database-connections", "3"),
+    ] {
+        assert_eq!(
+            result.facts.values[&format!("java:{setting}")],
+            expected,
+            "{setting}"
+        );
+    }
+    for setting in ["version", "collector"] {
+        assert!(!result.facts.values[&format!("java:{setting}")].is_empty());
+    }
     assert!(
         result.measurement.server.contains("MariaDB")
             && result.measurement.server.contains("Apache Tomcat/10"),
@@ -776,6 +791,7 @@ fn a_service_that_ends_is_reported_with_its_log() {
         patience: Duration::from_secs(60),
         version: Vec::new(),
         start_failure: None,
+        java: None,
     };
     let mut running =
         services::start(service, &Tuning::default(), &netns, &cgroups, dir.path()).unwrap();

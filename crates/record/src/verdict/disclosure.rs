@@ -141,6 +141,8 @@ pub enum Item {
     Image,
     /// A server: its version.
     Server,
+    /// Java of an application server: version, heap, collector, compilers, pools.
+    Java,
     /// SHA-256 of its program.
     ServerHash,
     /// SHA-256 of its configuration.

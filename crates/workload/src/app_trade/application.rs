@@ -33,14 +33,13 @@ macro_rules! source {
 }
 
 /// Sources of both applications.
-const COMMON: [SourceFile; 7] = [
+const COMMON: [SourceFile; 6] = [
     source!("src/", "Broker.java"),
     source!("src/", "Brokerage.java"),
     source!("src/", "Market.java"),
     source!("src/", "Page.java"),
     source!("src/", "Refused.java"),
     source!("src/", "Trade.java"),
-    source!("src/", "Version.java"),
 ];
 
 /// The servlet with JDBC, for Tomcat.

@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::database::server::as_user;
-use crate::service::JAVA_LOG;
 
 /// Debian's default Java.
 pub(super) const JAVA: &str = "/usr/lib/jvm/default-java/bin/java";
+
+/// Name of the log of collections and safepoints.
+pub(super) const LOG: &str = "java.log";
 
 /// How far the Java virtual machine compiles.
 #[derive(
@@ -88,7 +90,7 @@ impl Java {
             "-Djava.security.egd=file:/dev/urandom".into(),
             "-Djava.net.preferIPv4Stack=true".into(),
             format!("-Djava.io.tmpdir={dir}"),
-            format!("-Xlog:gc,safepoint:file={dir}/{JAVA_LOG}"),
+            format!("-Xlog:gc,gc+init,safepoint:file={dir}/{LOG}"),
         ]);
         command
     }

@@ -49,11 +49,10 @@ pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Servic
     context.make_dir("open-liberty-user/servers/trade")?;
     let application_place = application.display().to_string();
     let text = SERVER.configure(setup, context, &base, application_place, CONFIGURATION)?;
-    let configuration = context.write("open-liberty-user/servers/trade/server.xml", text)?;
+    let configuration = context.write("open-liberty-user/servers/trade/server.xml", &text)?;
     Ok(Service {
         command: command(setup, context, &base),
         configuration: vec![configuration],
-        version: server::version(&application, &release()),
         start_failure: Some(StartFailure {
             marks: &[
                 "CWWKE0054E", // no configuration
@@ -68,7 +67,7 @@ pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Servic
             ],
             shown: &[" E ", "CWWKZ0014W", "Caused by:"],
         }),
-        ..SERVER.running_in(&base, context)
+        ..SERVER.running_in(&base, setup, context, &text)
     })
 }
 
@@ -104,7 +103,7 @@ fn interfaces() -> Vec<PathBuf> {
 }
 
 /// `Open Liberty 25.0.0.9`.
-fn release() -> String {
+pub(super) fn release() -> String {
     let text = fs::read_to_string(PRODUCT).unwrap_or_default();
     let version = text
         .lines()

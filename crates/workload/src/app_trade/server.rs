@@ -1,5 +1,6 @@
 //! The application servers, and what all of them share: sizes, the database's driver, missing parts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::Programs;
-use crate::app_trade::java::{JAVA, Java};
+use crate::app_trade::java::{self, JAVA, Java};
 use crate::app_trade::{open_liberty, tomcat, wildfly};
 use crate::config::{self, Target};
 use crate::context::WorkloadContext;
 use crate::database::server::{ACCOUNT, Server as Database};
 use crate::probe::Probe;
-use crate::service::{JAVA_LOG, Service, words};
+use crate::service::{JavaService, Service, words};
 
 /// Port; 80 would need root.
 pub(super) const PORT: u16 = 8080;
@@ -74,18 +75,61 @@ impl AppServer {
         }
     }
 
-    /// Its service, as far as all servers have the same; its files are in `base`.
-    pub(super) fn running_in(self, base: &Path, context: &WorkloadContext) -> Service {
+    /// Its service, as far as all servers have the same; its files are in `base`, and
+    /// `configuration` is its text.
+    pub(super) fn running_in(
+        self,
+        base: &Path,
+        setup: &Setup,
+        context: &WorkloadContext,
+        configuration: &str,
+    ) -> Service {
+        let log = base.join(java::LOG);
         Service {
             name: self.name().into(),
             command: Vec::new(),
-            logs: vec![base.join(JAVA_LOG)],
+            logs: vec![log.clone()],
             configuration: Vec::new(),
             probe: probe(context),
             patience: PATIENCE,
-            version: Vec::new(),
+            version: words(&[JAVA]),
             start_failure: None,
+            java: Some(JavaService {
+                log,
+                release: self.release(),
+                settings: self.settings(setup, configuration),
+            }),
         }
+    }
+
+    /// Name and version; `None` if only a command prints them.
+    fn release(self) -> Option<String> {
+        match self {
+            Self::Tomcat => None,
+            Self::Wildfly => Some(wildfly::release()),
+            Self::OpenLiberty => Some(open_liberty::release()),
+        }
+    }
+
+    /// Compilers and pools. The sizes of pools are read from its configuration, which an arm may
+    /// have changed.
+    fn settings(self, setup: &Setup, configuration: &str) -> BTreeMap<&'static str, String> {
+        let (threads, connections) = match self {
+            Self::Tomcat => ("maxThreads=\"", "maxActive=\""),
+            Self::Wildfly => ("task-max-threads=\"", "<max-pool-size>"),
+            Self::OpenLiberty => ("maxThreads=\"", "maxPoolSize=\""),
+        };
+        let value = |before| {
+            let (_, rest) = configuration.split_once(before)?;
+            rest.split(['"', '<']).next()
+        };
+        let size = |before| value(before).unwrap_or("the server's default").to_string();
+        let jit: &str = setup.java.jit.into();
+        BTreeMap::from([
+            ("compilers", jit.into()),
+            ("worker-threads", size(threads)),
+            ("database-connections", size(connections)),
+        ])
     }
 
     /// Fills the placeholders of its configuration, and merges an arm's changes into it.
@@ -196,18 +240,6 @@ fn probe(context: &WorkloadContext) -> Probe {
         path: "/up".into(),
         body: b"up\n".as_slice().into(),
     }
-}
-
-/// A command that prints a server's version and that of its Java.
-pub(super) fn version(application: &Path, server: &str) -> Vec<String> {
-    let classes = application.join("WEB-INF/classes");
-    words(&[
-        JAVA,
-        "-cp",
-        &classes.to_string_lossy(),
-        "trade.Version",
-        server,
-    ])
 }
 
 /// Checks that all parts are installed. Java would report a missing one with many exceptions.

@@ -48,12 +48,12 @@ pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Servic
         application_place,
         &configure(setup, context, &application),
     )?;
-    let configuration = context.write("tomcat/conf/server.xml", text)?;
+    let configuration = context.write("tomcat/conf/server.xml", &text)?;
     Ok(Service {
         command: command(setup, &base),
         configuration: vec![configuration, properties],
         version: words(&[JAVA, "-cp", CATALINA, "org.apache.catalina.util.ServerInfo"]),
-        ..SERVER.running_in(&base, context)
+        ..SERVER.running_in(&base, setup, context, &text)
     })
 }
 

@@ -60,16 +60,15 @@ pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Servic
     context.write(module, MODULE.replace("{driver}", setup.driver()))?;
     let application_place = format!("<fs-exploded path=\"{}\"/>", application.display());
     let text = SERVER.configure(setup, context, &base, application_place, CONFIGURATION)?;
-    let configuration = context.write("wildfly/configuration/standalone.xml", text)?;
+    let configuration = context.write("wildfly/configuration/standalone.xml", &text)?;
     Ok(Service {
         command: command(setup, &base),
         configuration: vec![configuration],
-        version: server::version(&application, &release()),
         start_failure: Some(StartFailure {
             marks: &["WFLYSRV0026", "WFLYSRV0056", "WFLYSRV0055"],
             shown: &["ERROR", "WFLYCTL0186", "WFLYCTL0412", "Caused by:"],
         }),
-        ..SERVER.running_in(&base, context)
+        ..SERVER.running_in(&base, setup, context, &text)
     })
 }
 
@@ -104,7 +103,7 @@ fn interfaces() -> Vec<PathBuf> {
 }
 
 /// `WildFly 37.0.1.Final`.
-fn release() -> String {
+pub(super) fn release() -> String {
     let start = "wildfly-feature-pack-product-conf-";
     let archive = files_in(Path::new(PRODUCT), start).pop();
     let name = archive.and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));

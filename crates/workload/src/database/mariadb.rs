@@ -49,6 +49,7 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         patience: PATIENCE,
         version: words(&[PROGRAM, "--no-defaults", "--version"]),
         start_failure: None,
+        java: None,
     })
 }
 

@@ -82,6 +82,7 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         patience: PATIENCE,
         version: words(&[&program, "--version"]),
         start_failure: None,
+        java: None,
     })
 }
 

@@ -87,6 +87,7 @@ pub(crate) fn service(context: &WorkloadContext) -> Result<Service> {
         patience: PATIENCE,
         version: words(&[program, "--version"]),
         start_failure: None,
+        java: None,
     })
 }
 

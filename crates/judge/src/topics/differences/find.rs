@@ -191,6 +191,9 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
             || any_arm(|arm| arm.tuning.has_config())
             || any_arm(|arm| arm.tuning.nofile.is_some());
     }
+    if fact.starts_with(fact::JAVA) {
+        return any_arm(|arm| arm.tuning.has_config()) || arms_differ(plan, |arm| &arm.tuning.env);
+    }
     if fact.starts_with("version:") || fact.starts_with("hash:server:") {
         return any_arm(|arm| !arm.tuning.programs.is_empty());
     }

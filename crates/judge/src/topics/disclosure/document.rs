@@ -81,6 +81,8 @@ mod tests {
             );
             add("hash:server:apache2", "a4e5");
             add("version:apache2", "Apache/2.4.65");
+            add("java:collector", "Serial");
+            add("java:worker-threads", "9");
         }
         let lines: Vec<String> = rows(&run, &judgement)
             .iter()
@@ -102,6 +104,7 @@ mod tests {
              | kernel from | 6.1: debian:bookworm/6.1; 7.2: debian:trixie-backports/7.2
              | image recipe | web
              | server apache2 | Apache/2.4.65
+             | Java | collector Serial, worker threads 9
              | bakeoff | 0.1.0
              | not known | kernel built by, command line as booted, user land, host: kernel
             Tuning | arm 6.1 | changes nothing; by whom and why: not stated

@@ -285,8 +285,8 @@ fn is_hash(item: Item) -> bool {
 
 fn is_software(item: Item) -> bool {
     use Item::{
-        Bakeoff, CommandLine, Compiler, ConfigurationHash, Image, Kernel, KernelSource, Server,
-        ServerHash, UserLand, UserLandHash,
+        Bakeoff, CommandLine, Compiler, ConfigurationHash, Image, Java, Kernel, KernelSource,
+        Server, ServerHash, UserLand, UserLandHash,
     };
     matches!(
         item,
@@ -298,6 +298,7 @@ fn is_software(item: Item) -> bool {
             | UserLandHash
             | Image
             | Server
+            | Java
             | ServerHash
             | ConfigurationHash
             | Bakeoff
@@ -326,6 +327,7 @@ fn item(item: Item) -> &'static str {
         Item::UserLandHash => "user land's packages",
         Item::Image => "image recipe",
         Item::Server => "server",
+        Item::Java => "Java",
         Item::ServerHash => "program",
         Item::ConfigurationHash => "configuration",
         Item::Evidence => "evidence",

@@ -464,6 +464,7 @@ fn name_of(fact: &str) -> String {
         ["hash", "configuration", server, file] => format!("{file} of {server} (SHA-256)"),
         ["hash", "server", server] => format!("program of {server} (SHA-256)"),
         ["workers", server] => format!("workers of {server}"),
+        ["java", setting] => format!("{} of Java", setting.replace('-', " ")),
         ["version", server] => format!("version of {server}"),
         [file, name] if file.starts_with("/proc/") => format!("{name} of {file}"),
         _ => fact.into(),

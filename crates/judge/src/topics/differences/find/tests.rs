@@ -167,6 +167,28 @@ fn nginx_configurations_are_declared_to_differ_if_an_arm_limits_open_files() {
 }
 
 #[test]
+fn settings_of_java_are_declared_by_its_environment_and_by_the_servers_config() {
+    let run = |change: fn(&mut plan::Tuning)| {
+        let collector = |name: &str| facts(&[("java:collector", name)]);
+        RunBuilder::new()
+            .observed_pair(1, [collector("Serial"), collector("G1")])
+            .with(move |run| change(&mut run.plan.arms[1].tuning))
+    };
+    let changes: [(&str, fn(&mut plan::Tuning)); 4] = [
+        ("other", |_| {}),
+        ("other", |tuning| tuning.server = Some("wildfly".into())),
+        ("declared", |tuning| tuning.config = "<executor/>".into()),
+        ("declared", |tuning| {
+            tuning.env = [("JDK_JAVA_OPTIONS".into(), "-XX:+UseG1GC".into())].into();
+        }),
+    ];
+    for (kind, change) in changes {
+        let want = r#"java:collector: [Some("Serial"), Some("G1")]"#;
+        assert_eq!(differences(run(change)), format!("{kind} {want}"));
+    }
+}
+
+#[test]
 fn the_plan_declares_kernel_command_line_and_sysctls() {
     let trial = |version: &str, cmdline: &str, somaxconn: &str, swappiness: &str| {
         let mut facts = facts(&[("/proc/version", version), ("/proc/cmdline", cmdline)]);

@@ -144,6 +144,14 @@ fn servers(run: &Run) -> Vec<Fact> {
             fact(Item::ConfigurationHash, name, file, values)
         }));
     }
+    let settings: BTreeSet<&str> = keys()
+        .filter_map(|key| key.strip_prefix(fact::JAVA))
+        .collect();
+    found.extend(settings.into_iter().map(|setting| {
+        let key = format!("{}{setting}", fact::JAVA);
+        let values = recorded(run, |facts| value(facts, &key));
+        fact(Item::Java, "", &setting.replace('-', " "), values)
+    }));
     if names.is_empty() {
         found.push(fact(
             Item::Server,

@@ -147,6 +147,7 @@ pub fn perform(
     };
     let figures = workload.figures(&seen);
     let mut figures = figures.map_err(|why| Failure::new(VoidReason::CheckFailed, why))?;
+    let curves = workload.curves(&seen);
     let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
     figures.extend(disturbances::figures(&disturbances));
     figures.extend(report_profiles(job, &seen, recorder, &cpus, report));
@@ -159,7 +160,7 @@ pub fn perform(
     Ok(JobResult {
         measurement: Measurement {
             figures,
-            curves: driven.curves,
+            curves,
             hardware_counters: watched.hardware_counters,
             load: driven.load,
             path: load_path(remote_clients.as_ref(), driven.path, &watched.meter),

@@ -184,7 +184,8 @@ impl Instructions {
     /// share of the CPU differs between kernels, and clients of a real server run on other machines.
     fn capacity(&self, server: &Figure) -> Option<Figure> {
         let primary = self.figures.first()?;
-        let is_saturated = self.curves.is_empty() && self.busy() >= SATURATED;
+        let is_ramp = !self.curves.iter().all(Curve::is_over_time);
+        let is_saturated = !is_ramp && self.busy() >= SATURATED;
         let has_clients = self.groups.contains_key(CLIENTS);
         (is_saturated && has_clients && !self.decider_is_named).then(|| {
             let instructions_per_s = 1e9 / f64::from(self.ns_per_instruction);

@@ -24,6 +24,7 @@ use load::script::Script;
 use load::traffic::{End, Mix, Traffic};
 use plan::Traits;
 use plan::fields::Fields;
+use record::curve::Curve;
 use record::metric::{Direction, Figure};
 use record::prng::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -265,23 +266,13 @@ impl Workload for Options {
             ));
         }
         figures.extend(seen.driven.figures.iter().cloned());
-        figures.extend(stops(seen));
+        figures.extend(java::stops(seen.samples));
         Ok(figures)
     }
-}
 
-/// How long Java stopped its threads in the window, by its log: for collections, and in all.
-fn stops(seen: &Seen<'_>) -> [Figure; 2] {
-    let window = seen.samples.iter().filter(|sample| sample.at_ms > 0);
-    let time = |name, key| {
-        let us = window.clone().filter_map(|sample| sample.java.get(key));
-        let ms = us.sum::<u64>() as f64 / 1e3;
-        secondary(name, "ms", Direction::Lower, ms)
-    };
-    [
-        time("collection-time", "collection_us"),
-        time("safepoint-time", "safepoint_us"),
-    ]
+    fn curves(&self, seen: &Seen<'_>) -> Vec<Curve> {
+        java::curves(seen.samples)
+    }
 }
 
 impl Options {

@@ -57,6 +57,7 @@ use load::part::Part;
 use load::traffic::Traffic;
 use plan::fields::Fields;
 use plan::{MachineKind, Traits, WorkloadPlan};
+use record::curve::Curve;
 use record::load::Tick;
 use record::metric::Figure;
 use record::protocol::WorkloadJob;
@@ -326,6 +327,11 @@ pub trait Workload: Send + Sync {
     /// The trial is void: responses were wrong, or none was correct.
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         Ok(seen.driven.figures.clone())
+    }
+
+    /// Figures against the load or over time. By default those that `drive` returned.
+    fn curves(&self, seen: &Seen<'_>) -> Vec<Curve> {
+        seen.driven.curves.clone()
     }
 }
 

@@ -523,6 +523,10 @@ fn tomcat_and_a_database_trade() {
             "{setting}"
         );
     }
+    let curves = result.measurement.curves.iter();
+    let names: Vec<_> = curves.map(|curve| curve.name.as_str()).collect();
+    assert_eq!(names, ["cpu", "collections", "safepoints"]);
+    assert!(!result.measurement.curves[0].points.is_empty());
     for setting in ["version", "collector"] {
         assert!(!result.facts.values[&format!("java:{setting}")].is_empty());
     }

@@ -230,6 +230,7 @@ fn check_files(
     sizes: &RefCell<BTreeMap<OsString, u64>>,
 ) {
     let mut sizes = sizes.borrow_mut();
+    let key = if fields.has("war") { "war" } else { "files" };
     for name in workload::host_files(workload) {
         let path = base.join(name);
         let remedy = "paths are taken from the plan's directory";
@@ -240,15 +241,17 @@ fn check_files(
                 let bytes: u64 = sizes.values().sum();
                 if before <= OWN_FILES_BYTES && OWN_FILES_BYTES < bytes {
                     let what = too_large(&path, metadata.len(), bytes);
-                    fields.wrong("files", what, too_large_remedy());
+                    fields.wrong(key, what, too_large_remedy());
+                } else if let Err(what) = workload::check_host_file(workload, &path) {
+                    fields.wrong(key, what, "name a file of the right kind");
                 }
             }
             Err(why) if why.kind() == ErrorKind::NotFound => {
-                fields.wrong("files", format!("no such file: {}", path.display()), remedy);
+                fields.wrong(key, format!("no such file: {}", path.display()), remedy);
             }
             Err(why) => {
                 let what = format!("cannot read {}: {why}", path.display());
-                fields.wrong("files", what, "name regular files");
+                fields.wrong(key, what, "name regular files");
             }
         }
     }

@@ -6,7 +6,10 @@
 //! has; the sum over `/proc/PID/stat` would lack every process that ended.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -18,6 +21,9 @@ pub use record::instructions::CLIENTS;
 pub struct Cgroups {
     base: PathBuf,
 }
+
+/// How long a cgroup waits for processes that are ending.
+const REMOVAL: Duration = Duration::from_secs(2);
 
 /// A cgroup of one service.
 #[derive(Debug)]
@@ -137,7 +143,12 @@ impl Drop for Membership {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // A cgroup with processes cannot be removed.
-        let _ = fs::remove_dir(&self.dir);
+        // A cgroup with processes cannot be removed, and one that is ending counts after it has left the list.
+        let end = Instant::now() + REMOVAL;
+        while fs::remove_dir(&self.dir).is_err_and(|why| why.kind() == ErrorKind::ResourceBusy)
+            && Instant::now() < end
+        {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use base::input::text::clean;
 use plan::Tuning;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use workload::context::command;
@@ -161,7 +162,7 @@ impl Running {
     fn start_failure(&self) -> Option<String> {
         let failure = self.service.start_failure?;
         let output = fs::read(&self.output).ok()?;
-        failure.find(&String::from_utf8_lossy(&output))
+        failure.find(&clean(&String::from_utf8_lossy(&output)))
     }
 
     /// Fails if the service has ended, and says how.
@@ -240,7 +241,7 @@ fn signal(pid: i32, signal: Signal) {
 /// The last lines of a log under its name; empty if the log is.
 fn last_lines(file: &Path) -> String {
     let bytes = fs::read(file).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    let text = clean(&String::from_utf8_lossy(&bytes));
     let lines: Vec<_> = text.lines().collect();
     if lines.is_empty() {
         return String::new();
@@ -259,7 +260,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("error.log");
         assert_eq!(last_lines(&file), "");
-        let lines: Vec<_> = (1..=25).map(|line| format!("line {line}")).collect();
+        let lines = (1..=25).map(|line| format!("\u{1b}[31mline {line}\u{1b}[0m"));
+        let lines: Vec<_> = lines.collect();
         fs::write(&file, lines.join("\n")).unwrap();
         let shown = last_lines(&file);
         assert!(shown.starts_with("\nerror.log:\n  line 6\n"), "{shown}");

@@ -21,7 +21,7 @@ use base::input::units;
 
 use crate::clock;
 use crate::exchange::Exchange;
-use crate::expect::Expect;
+use crate::expect::{Content, Expect};
 use crate::prng::Prng;
 use crate::url;
 
@@ -105,6 +105,12 @@ impl Script {
                 exchange.expect = expect.clone();
             }
         }
+    }
+
+    /// Whether every request has an expected body.
+    pub fn checks_content(&self) -> bool {
+        let mut exchanges = self.exchanges.iter();
+        exchanges.all(|exchange| exchange.expect.content != Content::Any)
     }
 
     pub(crate) fn exchanges(&self) -> &[Exchange] {

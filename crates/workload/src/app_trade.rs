@@ -12,6 +12,7 @@
 //! The audit checks conservation: no trade creates or loses a cent or a share, and no confirmed
 //! trade is lost.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -33,6 +34,7 @@ use strum::VariantArray as _;
 use crate::app_trade::java::{Collector, Java, Jit};
 use crate::app_trade::ledger::{MarketClose, Opening};
 use crate::app_trade::server::{AppServer, PORT, Setup};
+use crate::app_trade::war::War;
 use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::database;
@@ -41,6 +43,7 @@ use crate::database::server::Server as Database;
 use crate::figures::{self, Seen, secondary};
 use crate::options::{self, Rest};
 use crate::overview::{DEADLINE, Key, Overview};
+use crate::probe::Probe;
 use crate::service::Service;
 use crate::{Checked, Driven, Kind, Programs, Timing, Watcher, Workload, web};
 
@@ -50,11 +53,16 @@ mod ledger;
 mod open_liberty;
 mod server;
 mod tomcat;
+mod war;
 mod wildfly;
 
 pub(crate) const KIND: Kind = Kind {
     word: "app-trade",
-    traits: |_| Traits::CLIENTS,
+    traits: |options| Traits {
+        accepts_any_content: Options::deserialize(options)
+            .is_ok_and(|options| !options.checks_content()),
+        ..Traits::CLIENTS
+    },
     overview: Overview {
         summary: "a stock broker's application: its server, its database, and visitors who trade",
         primary: "transactions",
@@ -115,8 +123,7 @@ pub(crate) fn servers() -> Vec<&'static str> {
 struct Options {
     /// Number of visitors at once, each with one request under way.
     clients: u32,
-    accounts: u32,
-    symbols: u32,
+    application: Application,
     /// Time between an answer and the visitor's next request.
     rest: Rest,
     server: AppServer,
@@ -128,6 +135,21 @@ struct Options {
     warmup_ns: u64,
     window_ns: u64,
     deadline_ns: u64,
+}
+
+/// What the application server serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Application {
+    Broker(Broker),
+    War(War),
+}
+
+/// Size of the broker's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Broker {
+    accounts: u32,
+    symbols: u32,
 }
 
 /// Largest number of accounts; each needs about 5 KiB for its visit.
@@ -142,6 +164,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let accounts = options::count(fields, "accounts", 1..=ACCOUNTS, 500);
     let symbols = options::count(fields, "symbols", 1..=100_000, 1000);
     let rest = Rest::read(fields);
+    let war = War::read(fields);
     let (least, most) = HEAP_BYTES;
     let heap = options::bytes(fields, "heap", least..=most, 128 << 20);
     let server = options::variant(fields, "server", AppServer::Tomcat);
@@ -154,8 +177,13 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let timing = timing?;
     let options = Options {
         clients: clients? as u32,
-        accounts: accounts? as u32,
-        symbols: symbols? as u32,
+        application: match war.ok()? {
+            Some(war) => Application::War(war),
+            None => Application::Broker(Broker {
+                accounts: accounts? as u32,
+                symbols: symbols? as u32,
+            }),
+        },
         rest: rest?,
         server: server?,
         database: database?,
@@ -187,6 +215,17 @@ impl Workload for Options {
         self.server.programs()
     }
 
+    fn files(&self) -> Vec<&str> {
+        match &self.application {
+            Application::Broker(_) => Vec::new(),
+            Application::War(war) => vec![&war.file],
+        }
+    }
+
+    fn check_file(&self, path: &Path) -> Result<(), String> {
+        war::check_file(path)
+    }
+
     fn configurable(&self) -> Vec<&'static str> {
         vec![self.database.name(), self.server.name()]
     }
@@ -200,10 +239,16 @@ impl Workload for Options {
     }
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        let war = match &self.application {
+            Application::Broker(_) => None,
+            Application::War(war) => Some(war.deploy(context)?),
+        };
         let setup = Setup {
             clients: self.clients,
             java: self.java,
             database: self.database,
+            war,
+            probe: self.probe(context),
         };
         // Changes of an arm without a server's name are for the database.
         let server = self.server.service(&setup, &context.with_named_config())?;
@@ -216,35 +261,24 @@ impl Workload for Options {
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
-        let opening = Opening::new(self.accounts, self.symbols, context.seed);
-        opening
-            .fill(self.database, &mut self.connect(context)?)
-            .context("fill the tables")?;
-        let traffic = self.traffic(context, &opening);
-        if self.warmup_requests > 0 {
-            // Failures here also occur in the window, where they are reported.
-            let warmup = Traffic {
-                warmup: Duration::ZERO,
-                end: End::Count(self.warmup_requests),
-                seed: !context.seed,
-                ..traffic.clone()
-            };
-            load::run::run(&warmup, stop, &mut |_| {}).context("warm-up requests")?;
+        match &self.application {
+            Application::Broker(broker) => self.trade(*broker, context, stop, watcher),
+            Application::War(war) => {
+                let traffic = self.traffic(context, war.mix()?);
+                war.set_up(&traffic, stop)?;
+                self.warm_up(&traffic, stop)?;
+                web::drive(&traffic, stop, watcher)
+            }
         }
-        let mut driven = web::drive(&traffic, stop, watcher)?;
-        let market_close = MarketClose::request(context, stop)?;
-        opening.audit(&market_close, &mut self.connect(context)?)?;
-        let repeated = market_close.repeated as f64;
-        let repeated = secondary("repeated", "transactions", Direction::Lower, repeated);
-        driven.figures.push(repeated);
-        Ok(driven)
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let mut figures = figures::web(seen, self.server.name())?;
         let load = figures::checked_load(seen)?;
-        figures[0].spec.name = "transactions".into();
-        figures[0].spec.unit = "transactions/s".into();
+        if let Application::Broker(_) = self.application {
+            figures[0].spec.name = "transactions".into();
+            figures[0].spec.unit = "transactions/s".into();
+        }
         // Think times set the rate, so the server is judged by its latency.
         if !self.rest.think().is_none() {
             figures = figures::decided_by(figures, "latency-mean");
@@ -281,14 +315,64 @@ impl Options {
         Client::connect(self.database, address, Arc::default())
     }
 
-    fn traffic(&self, context: &WorkloadContext, opening: &Opening) -> Traffic {
+    /// Whether the content of every response is known.
+    fn checks_content(&self) -> bool {
+        match &self.application {
+            Application::Broker(_) => true,
+            Application::War(war) => war.checks_content(),
+        }
+    }
+
+    /// Drives the broker's visitors, and audits the books.
+    fn trade(
+        &self,
+        broker: Broker,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let opening = Opening::new(broker.accounts, broker.symbols, context.seed);
+        opening
+            .fill(self.database, &mut self.connect(context)?)
+            .context("fill the tables")?;
+        let traffic = self.traffic(context, visits(&opening, broker.symbols, context.seed));
+        self.warm_up(&traffic, stop)?;
+        let mut driven = web::drive(&traffic, stop, watcher)?;
+        let market_close = MarketClose::request(context, stop)?;
+        opening.audit(&market_close, &mut self.connect(context)?)?;
+        let repeated = market_close.repeated as f64;
+        let repeated = secondary("repeated", "transactions", Direction::Lower, repeated);
+        driven.figures.push(repeated);
+        Ok(driven)
+    }
+
+    /// A page of the broker without data, because the tables are filled only when the database
+    /// runs; or the page that a user's application has for it.
+    fn probe(&self, context: &WorkloadContext) -> Probe {
+        let server = context.at(PORT);
+        let (path, body) = match &self.application {
+            Application::Broker(_) => ("/up".into(), Some(b"up\n".as_slice().into())),
+            Application::War(war) => (war.ready.clone(), None),
+        };
+        Probe::Http { server, path, body }
+    }
+
+    /// Sends the warm-up requests. Failures also occur in the window, where they are reported.
+    fn warm_up(&self, traffic: &Traffic, stop: &AtomicBool) -> Result<()> {
+        if self.warmup_requests > 0 {
+            let warmup = Traffic {
+                warmup: Duration::ZERO,
+                end: End::Count(self.warmup_requests),
+                seed: !traffic.seed,
+                ..traffic.clone()
+            };
+            load::run::run(&warmup, stop, &mut |_| {}).context("warm-up requests")?;
+        }
+        Ok(())
+    }
+
+    fn traffic(&self, context: &WorkloadContext, mix: Mix) -> Traffic {
         let Timing { warmup, window } = self.timing();
-        let mut stream = stream(context.seed, "app-trade visits");
-        let visits = opening
-            .accounts
-            .iter()
-            .map(|account| visit(account.id, &account.password, self.symbols, &mut stream));
-        let visits = Mix::Sessions(Script::from_visits(visits.collect()));
         Traffic {
             host: "bakeoff".into(),
             schedule: Schedule::Closed {
@@ -300,9 +384,19 @@ impl Options {
             warmup,
             end: End::After(window),
             seed: context.seed,
-            ..Traffic::plain(context.at(PORT), visits)
+            ..Traffic::plain(context.at(PORT), mix)
         }
     }
+}
+
+/// The visits of the broker's accounts.
+fn visits(opening: &Opening, symbols: u32, seed: u64) -> Mix {
+    let mut stream = stream(seed, "app-trade visits");
+    let visits = opening
+        .accounts
+        .iter()
+        .map(|account| visit(account.id, &account.password, symbols, &mut stream));
+    Mix::Sessions(Script::from_visits(visits.collect()))
 }
 
 /// The visit of an account, in 12 to 14 requests. Most are quotes, as in Trade3's mix. Visitors

@@ -15,7 +15,6 @@ use load::probe::{self, Expected, Spelling};
 use load::server::Server;
 use load::tls::Trust;
 use load::traffic::{End, Mix, Traffic};
-use load::url;
 use plan::Traits;
 use plan::fields::Fields;
 use record::metric::Figure;
@@ -86,7 +85,11 @@ struct Options {
 }
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let paths = read_paths(fields);
+    let paths = if fields.takes("paths") {
+        options::paths(fields, "paths")
+    } else {
+        Some(vec!["/".into()])
+    };
     let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "16");
     let keep_alive = options::flag(fields, "keep_alive", true);
     let threads = fields.count("threads", 1..=64);
@@ -125,27 +128,6 @@ fn read_host(fields: &Fields<'_>) -> Option<String> {
         return None;
     }
     Some(host.into())
-}
-
-fn read_paths(fields: &Fields<'_>) -> Option<Vec<String>> {
-    if !fields.takes("paths") {
-        return Some(vec!["/".into()]);
-    }
-    let (mut paths, written) = (Vec::new(), fields.texts("paths")?);
-    for path in &written {
-        match url::encode(path) {
-            Ok(path) if path.starts_with('/') => paths.push(path),
-            Ok(_) => {
-                let what = format!("path that does not begin with a slash: {path:?}");
-                fields.wrong("paths", what, format!("write \"/{path}\""));
-            }
-            Err(why) => fields.wrong("paths", why, ""),
-        }
-    }
-    if written.is_empty() {
-        fields.wrong("paths", "no path", "write paths = [\"/\"]");
-    }
-    Some(paths).filter(|paths| !paths.is_empty())
 }
 
 impl Options {
@@ -308,7 +290,7 @@ mod tests {
         check_mistakes(
             "kind = \"http\"\npaths = [\"a b\", \"/ok\"]\nconnections = 0\nstatus = 99\nrate = 0\nwindow = \"2s\"",
             &expect![[r#"
-                plan.toml:2: path that does not begin with a slash: "a b" (write "/a b")
+                plan.toml:2: path that does not begin with a slash: "a%20b" (write "/a%20b")
                 plan.toml:3: connections out of range: 0 (write 1 to 10000)
                 plan.toml:4: status out of range: 99 (write 100 to 599)
                 plan.toml:5: rate out of range: 0 (write 1 to 1000000)"#]],

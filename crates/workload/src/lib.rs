@@ -48,6 +48,7 @@ mod web_slow;
 mod web_soak;
 mod web_static;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -270,6 +271,11 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
+    /// Checks one of `files` on the host. The error says what is wrong.
+    fn check_file(&self, _path: &Path) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Whether `drive` needs only the addresses of the servers, so that it can run on another
     /// system.
     fn is_driven_from_outside(&self) -> bool {
@@ -442,6 +448,11 @@ pub fn host_files(plan: &WorkloadPlan) -> Vec<String> {
     let workload = from_plan(plan).ok();
     let files = workload.iter().flat_map(|workload| workload.files());
     files.map(String::from).collect()
+}
+
+/// See `Workload::check_file`.
+pub fn check_host_file(plan: &WorkloadPlan, path: &Path) -> Result<(), String> {
+    from_plan(plan).map_or(Ok(()), |workload| workload.check_file(path))
 }
 
 /// The name in reports: `name`, or else the kind.

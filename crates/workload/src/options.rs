@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base::input::units;
 use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S, Think};
+use load::url;
 use plan::fields::Fields;
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
@@ -154,6 +155,30 @@ pub(crate) fn deadline(fields: &Fields<'_>) -> Option<Duration> {
     }
     let what = format!("deadline out of range: {}", units::show_duration(deadline));
     fields.wrong("deadline", what, "write \"1ms\" to \"1h\"");
+    None
+}
+
+/// A list of paths of requests, percent-encoded.
+pub(crate) fn paths(fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
+    let written = fields.texts(key)?;
+    let paths = written.iter().filter_map(|text| path(fields, key, text));
+    let paths: Vec<_> = paths.collect();
+    if written.is_empty() {
+        fields.wrong(key, "no path", format!("write {key} = [\"/\"]"));
+    }
+    Some(paths).filter(|paths| !paths.is_empty())
+}
+
+/// The path of a request, percent-encoded.
+pub(crate) fn path(fields: &Fields<'_>, key: &str, text: &str) -> Option<String> {
+    match url::encode(text) {
+        Ok(path) if path.starts_with('/') => return Some(path),
+        Ok(path) => {
+            let what = format!("path that does not begin with a slash: {path:?}");
+            fields.wrong(key, what, format!("write \"/{path}\""));
+        }
+        Err(why) => fields.wrong(key, why, ""),
+    }
     None
 }
 

@@ -11,14 +11,14 @@ use crate::tool;
 /// A request that only a working server answers correctly.
 #[derive(Debug, Clone)]
 pub enum Probe {
-    /// A page with known content.
+    /// A page, mostly with known content.
     Http {
         /// Address of the server.
         server: SocketAddr,
         /// Path and query.
         path: String,
-        /// Expected body; the expected status is 200.
-        body: Arc<[u8]>,
+        /// Expected body, if it is known; the expected status is 200.
+        body: Option<Arc<[u8]>>,
     },
     /// A program that exits with status 0 if the server works, such as `pg_isready`.
     Program {
@@ -45,10 +45,14 @@ impl Probe {
     pub fn ask(&self) -> Result<(), String> {
         match self {
             Self::Http { server, path, body } => {
-                let answer = get(*server, path, body.len() as u64);
+                let length = body.as_ref().map_or(0, |body| body.len());
+                let answer = get(*server, path, length as u64);
                 let answer = answer.map_err(|why| why.to_string());
                 answer
-                    .and_then(|answer| check(body_of(&answer)?, body))
+                    .and_then(|answer| match body {
+                        Some(body) => check(body_of(&answer)?, body),
+                        None => body_of(&answer).map(drop),
+                    })
                     .map_err(|why| format!("GET http://{server}{path}: {why}"))
             }
             Self::Program { command } => tool::check_program(command, PATIENCE),

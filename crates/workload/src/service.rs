@@ -58,7 +58,9 @@ impl StartFailure {
     pub fn find(&self, output: &str) -> Option<String> {
         let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
         output.lines().find(|line| has(line, self.marks))?;
-        let is_shown = |line: &&str| has(line, self.marks) || has(line, self.shown);
+        let is_shown = |line: &&str| {
+            has(line, self.marks) || has(line, self.shown) && !line.starts_with("INFO: ")
+        };
         let lines = output.lines().filter(is_shown).take(FAILURE_LINES);
         Some(lines.map(str::trim).collect::<Vec<_>>().join("\n  "))
     }

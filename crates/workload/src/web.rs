@@ -160,7 +160,7 @@ impl Web {
         let probe = Probe::Http {
             server: context.at(80),
             path: format!("/{PAGE}"),
-            body: site[0].1.as_slice().into(),
+            body: Some(site[0].1.as_slice().into()),
         };
         let set_up = SetUp {
             connections,

@@ -132,7 +132,7 @@ impl Workload for Options {
             probe: Probe::Http {
                 server: context.at(80),
                 path: "/up.html".into(),
-                body: UP.as_bytes().into(),
+                body: Some(UP.as_bytes().into()),
             },
         };
         Ok(vec![database, self.web.service_of(context, set_up)?])

@@ -196,7 +196,7 @@ impl Workload for Options {
             probe: Probe::Http {
                 server: context.at(80),
                 path: path(0),
-                body: Files::new(context.seed).file(0).into(),
+                body: Some(Files::new(context.seed).file(0).into()),
             },
         };
         Ok(vec![self.web.service_of(context, set_up)?])

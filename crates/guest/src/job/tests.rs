@@ -554,6 +554,191 @@ fn a_tomcat_that_does_not_start_is_reported_with_its_log() {
     assert!(failure.detail.contains("NoSuchThing"), "{}", failure.detail);
 }
 
+/// A servlet that keeps what it is posted in the data source, and does not start if the database's type is "refused".
+const SERVLET: &str = r#"
+import jakarta.servlet.*;
+import jakarta.servlet.http.*;
+import java.io.IOException;
+import java.sql.*;
+import javax.naming.*;
+import javax.sql.DataSource;
+
+public class Notes extends HttpServlet {
+    private DataSource source;
+
+    @Override public void init() throws ServletException {
+        if (getInitParameter("refuses") != null) throw new ServletException("planted: no notes today");
+        try {
+            source = (DataSource) new InitialContext().lookup("java:comp/env/jdbc/trade");
+        } catch (NamingException why) {
+            throw new ServletException(why);
+        }
+    }
+
+    @Override protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        switch (request.getRequestURI()) {
+            case "/create" -> response.getWriter().print(run("create table notes (text varchar(40))"));
+            case "/count" -> response.getWriter().print(run("delete from notes where text = 'none'"));
+            default -> response.getWriter().print("notes\n");
+        }
+    }
+
+    @Override protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        response.getWriter().print(run("insert into notes values ('" + request.getParameter("text") + "')"));
+    }
+
+    private int run(String statement) throws IOException {
+        try (Connection connection = source.getConnection(); Statement handle = connection.createStatement()) {
+            return handle.executeUpdate(statement);
+        } catch (SQLException why) {
+            throw new IOException(why);
+        }
+    }
+}
+"#;
+
+/// The application's description; `parameter` is an element of the servlet.
+fn web_xml(parameter: &str) -> String {
+    format!(
+        "<web-app xmlns=\"https://jakarta.ee/xml/ns/jakartaee\" version=\"6.0\"><servlet><servlet-name>notes</servlet-name>\
+         <servlet-class>Notes</servlet-class>{parameter}<load-on-startup>1</load-on-startup></servlet>\
+         <servlet-mapping><servlet-name>notes</servlet-name><url-pattern>/</url-pattern></servlet-mapping>\
+         <resource-ref><res-ref-name>jdbc/trade</res-ref-name><res-type>javax.sql.DataSource</res-type></resource-ref></web-app>"
+    )
+}
+
+/// A WAR of a user, compiled as bakeoff compiles the broker's.
+fn notes_war(parameter: &str) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("Notes.java");
+    fs::write(&source, SERVLET).unwrap();
+    let compiled = Command::new("/usr/lib/jvm/default-java/bin/java")
+        .args(["-cp", "/usr/share/java/eclipse-jdt-core.jar:/usr/share/java/eclipse-jdt-core-compiler-batch.jar"])
+        .args(["org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-proc:none"])
+        .args(["-cp", "/usr/share/tomcat10/lib/servlet-api.jar", "-d"])
+        .args([dir.path(), &source])
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{compiled:?}");
+    let class = fs::read(dir.path().join("Notes.class")).unwrap();
+    zip(&[
+        ("WEB-INF/web.xml", web_xml(parameter).as_bytes()),
+        ("WEB-INF/classes/Notes.class", &class),
+    ])
+}
+
+/// A ZIP without compression.
+fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for (name, content) in files {
+        let mut sum = flate2::Crc::new();
+        sum.update(content);
+        let length = (content.len() as u32).to_le_bytes();
+        // Version 2.0, no flags, stored, a date of 1980.
+        let mut common = vec![20, 0, 0, 0, 0, 0, 0, 0, 33, 0];
+        common.extend(sum.sum().to_le_bytes());
+        common.extend([length, length].concat());
+        common.extend((name.len() as u16).to_le_bytes());
+        common.extend([0, 0]);
+        directory.extend(b"PK\x01\x02\x14\0");
+        directory.extend(&common);
+        directory.extend([0; 10]);
+        directory.extend((archive.len() as u32).to_le_bytes());
+        directory.extend(name.as_bytes());
+        archive.extend(b"PK\x03\x04");
+        archive.extend(&common);
+        archive.extend(name.as_bytes());
+        archive.extend(*content);
+    }
+    let count = (files.len() as u16).to_le_bytes();
+    let (begin, length) = (archive.len() as u32, directory.len() as u32);
+    archive.extend(directory);
+    archive.extend(b"PK\x05\x06\0\0\0\0");
+    archive.extend([count, count].concat());
+    archive.extend(length.to_le_bytes());
+    archive.extend(begin.to_le_bytes());
+    archive.extend([0, 0]);
+    archive
+}
+
+/// A short job of a user's WAR; `None` where this host lacks the server or a database.
+fn try_war(server: &str, war: &[u8]) -> Option<Result<JobResult, Failure>> {
+    let options = format!(
+        "war = \"./notes.war\"\nserver = {server:?}\nsetup = [\"/create\"]\nclients = 2\njit = \"quick\"\n\
+         warmup_requests = 20\nwarmup = \"0s\"\nwindow = \"1s\"\ndeadline = \"1m\"\n\
+         script = \"\"\"\nvisit /\npost /note text=a\nvisit /count\n\"\"\""
+    );
+    let put = |phase, dir: &Path| {
+        if phase == Phase::SettingUp {
+            let files = dir.join(workload::context::FILES);
+            fs::create_dir_all(&files).unwrap();
+            fs::write(files.join("notes.war"), war).unwrap();
+        }
+    };
+    let result = try_disturbed(&job_of("app-trade", &options), &put)?;
+    Some(result.map(|(result, _)| result))
+}
+
+fn check_war(server: &str) {
+    if ran_apart() {
+        return;
+    }
+    let home = match server {
+        "tomcat" => "/usr/share/tomcat10/lib/catalina.jar",
+        "wildfly" => "/opt/wildfly-dist",
+        _ => "/opt/openliberty-runtime",
+    };
+    let parts = [
+        "/usr/sbin/mariadbd",
+        "/usr/share/tomcat10/lib/catalina.jar",
+        "/usr/share/java/mariadb-java-client.jar",
+    ];
+    if let Some(missing) = parts.iter().find(|part| !Path::new(part).exists()) {
+        base::skip::skip(&format!("no Tomcat with a database: {missing}"));
+        return;
+    }
+    if !Path::new(home).exists() {
+        base::skip::skip("WildFly or Open Liberty is not on this host");
+        return;
+    }
+    let Some(result) = try_war(server, &notes_war("")) else {
+        return;
+    };
+    let result = result.map_err(|failure| failure.detail).unwrap();
+    let load = result.measurement.load.as_ref().unwrap();
+    assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
+    assert_eq!(result.measurement.figures[0].spec.name, "throughput");
+    assert!(value(&result, "database-cpu") > 0.0);
+    let refuses =
+        "<init-param><param-name>refuses</param-name><param-value>yes</param-value></init-param>";
+    let failure = try_war(server, &notes_war(refuses)).unwrap().unwrap_err();
+    println!("{}", failure.detail);
+    assert_eq!(failure.reason, VoidReason::ServiceFailed);
+    let begin = format!("{server} has not started:\n  ");
+    assert!(failure.detail.starts_with(&begin), "{}", failure.detail);
+    assert!(
+        failure.detail.contains("planted: no notes today"),
+        "{}",
+        failure.detail
+    );
+    assert!(!failure.detail.contains('\u{1b}'), "{}", failure.detail);
+}
+
+#[test]
+fn tomcat_serves_a_users_war_or_tells_why_not() {
+    check_war("tomcat");
+}
+
+#[test]
+fn wildfly_serves_a_users_war_or_tells_why_not() {
+    check_war("wildfly");
+}
+
+#[test]
+fn open_liberty_serves_a_users_war_or_tells_why_not() {
+    check_war("open-liberty");
+}
+
 #[test]
 fn a_soak_has_the_table_of_2004() {
     if ran_apart() {
@@ -790,7 +975,7 @@ fn a_service_that_ends_is_reported_with_its_log() {
         probe: Probe::Http {
             server: (SERVER, 80).into(),
             path: "/".into(),
-            body: [].into(),
+            body: None,
         },
         patience: Duration::from_secs(60),
         version: Vec::new(),

@@ -12,7 +12,7 @@ use crate::context::WorkloadContext;
 use crate::tool::Tool;
 
 /// Tomcat's compiler, which is in a separate archive in Debian 13. Java ignores missing archives.
-const COMPILER: [&str; 2] = [
+pub(super) const COMPILER: [&str; 2] = [
     "/usr/share/java/eclipse-jdt-core.jar",
     "/usr/share/java/eclipse-jdt-core-compiler-batch.jar",
 ];

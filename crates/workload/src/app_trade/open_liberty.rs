@@ -44,11 +44,20 @@ const OPENED: [&str; 6] = [
 /// Writes the server's directory, and compiles the application if the image has not.
 pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Service> {
     server::find_parts(&[JAVA, LAUNCHER, setup.driver()], SERVER)?;
-    let application = ENTERPRISE.compiled(context, &interfaces())?;
+    let (application, text) = match &setup.war {
+        Some(war) => (
+            war.clone(),
+            CONFIGURATION.replace("servlet-6.0", "webProfile-10.0"),
+        ),
+        None => (
+            ENTERPRISE.compiled(context, &interfaces())?,
+            CONFIGURATION.into(),
+        ),
+    };
     let base = own_dir(context, "open-liberty")?;
     context.make_dir("open-liberty-user/servers/trade")?;
     let application_place = application.display().to_string();
-    let text = SERVER.configure(setup, context, &base, application_place, CONFIGURATION)?;
+    let text = SERVER.configure(setup, context, &base, application_place, &text)?;
     let configuration = context.write("open-liberty-user/servers/trade/server.xml", &text)?;
     Ok(Service {
         command: command(setup, context, &base),
@@ -67,7 +76,7 @@ pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Servic
             ],
             shown: &[" E ", "CWWKZ0014W", "Caused by:"],
         }),
-        ..SERVER.running_in(&base, setup, context, &text)
+        ..SERVER.running_in(&base, setup, &text)
     })
 }
 

@@ -1,7 +1,7 @@
 //! The application servers, and what all of them share: sizes, the database's driver, missing parts.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -77,20 +77,14 @@ impl AppServer {
 
     /// Its service, as far as all servers have the same; its files are in `base`, and
     /// `configuration` is its text.
-    pub(super) fn running_in(
-        self,
-        base: &Path,
-        setup: &Setup,
-        context: &WorkloadContext,
-        configuration: &str,
-    ) -> Service {
+    pub(super) fn running_in(self, base: &Path, setup: &Setup, configuration: &str) -> Service {
         let log = base.join(java::LOG);
         Service {
             name: self.name().into(),
             command: Vec::new(),
             logs: vec![log.clone()],
             configuration: Vec::new(),
-            probe: probe(context),
+            probe: setup.probe.clone(),
             patience: PATIENCE,
             version: words(&[JAVA]),
             start_failure: None,
@@ -160,12 +154,15 @@ impl AppServer {
 }
 
 /// What an application server is set up with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Setup {
     /// Number of connections at once.
     pub(super) clients: u32,
     pub(super) java: Java,
     pub(super) database: Database,
+    /// A user's application in place of the broker's.
+    pub(super) war: Option<PathBuf>,
+    pub(super) probe: Probe,
 }
 
 impl Setup {
@@ -229,16 +226,6 @@ pub(super) fn driver_package(database: Database) -> &'static str {
     match database {
         Database::Mariadb => "libmariadb-java",
         Database::Postgresql => "libpostgresql-jdbc-java",
-    }
-}
-
-/// The probe of the application: a page without data, because the tables are filled only when the
-/// database runs.
-fn probe(context: &WorkloadContext) -> Probe {
-    Probe::Http {
-        server: context.at(PORT),
-        path: "/up".into(),
-        body: b"up\n".as_slice().into(),
     }
 }
 

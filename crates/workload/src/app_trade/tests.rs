@@ -26,16 +26,12 @@ fn check_options(text: &str, expected: &Snapshot) {
 fn a_plan_names_the_clients_and_may_name_the_rest() {
     check_options(
         GOOD,
-        &expect![[
-            r#"{"clients":4,"accounts":500,"symbols":1000,"rest":{"least_ns":0,"most_ns":0},"server":"tomcat","database":"mariadb","java":{"heap_bytes":134217728,"collector":"auto","jit":"full"},"warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#
-        ]],
+        &expect![[r#"{"clients":4,"application":{"broker":{"accounts":500,"symbols":1000}},"rest":{"least_ns":0,"most_ns":0},"server":"tomcat","database":"mariadb","java":{"heap_bytes":134217728,"collector":"auto","jit":"full"},"warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#]],
     );
     check_options(
         "kind = \"app-trade\"\nclients = 5000\naccounts = 10000\nsymbols = 1\nthink = \"3s\"\nheap = \"1GiB\"\n\
          server = \"open-liberty\"\ndatabase = \"postgresql\"\ncollector = \"g1\"\njit = \"quick\"\nwarmup_requests = 0\nwarmup = \"0s\"\nwindow = \"1h\"\ndeadline = \"1m\"",
-        &expect![[
-            r#"{"clients":5000,"accounts":10000,"symbols":1,"rest":{"least_ns":3000000000,"most_ns":3000000000},"server":"open-liberty","database":"postgresql","java":{"heap_bytes":1073741824,"collector":"g1","jit":"quick"},"warmup_requests":0,"warmup_ns":0,"window_ns":3600000000000,"deadline_ns":60000000000}"#
-        ]],
+        &expect![[r#"{"clients":5000,"application":{"broker":{"accounts":10000,"symbols":1}},"rest":{"least_ns":3000000000,"most_ns":3000000000},"server":"open-liberty","database":"postgresql","java":{"heap_bytes":1073741824,"collector":"g1","jit":"quick"},"warmup_requests":0,"warmup_ns":0,"window_ns":3600000000000,"deadline_ns":60000000000}"#]],
     );
 }
 
@@ -50,7 +46,7 @@ fn mistakes_are_named_with_line_and_remedy() {
             plan.toml:3: symbols out of range: 200000 (write 1 to 100000)
             plan.toml:4: heap out of range: 1.00 MiB (write 32.0 MiB to 64.0 GiB)
             plan.toml:5: unknown jit: "none" (known: full, quick)
-            plan.toml:6: unknown key in the file: users (known: accounts, clients, collector, database, deadline, heap, jit, kind, name, server, symbols, think, warmup, warmup_requests, window)"#]],
+            plan.toml:6: unknown key in the file: users (known: accounts, clients, collector, database, deadline, heap, jit, kind, name, server, symbols, think, war, warmup, warmup_requests, window)"#]],
     );
     check_options(
         "kind = \"app-trade\"\nclients = 5001\nthink = \"long\"\nwarmup_requests = -1\nwindow = \"1ms\"\ndeadline = \"0s\"",
@@ -64,18 +60,75 @@ fn mistakes_are_named_with_line_and_remedy() {
 }
 
 #[test]
-fn the_seed_determines_accounts_and_visits() {
-    let visits = |seed| {
-        let context = WorkloadContext {
-            seed,
-            ..WorkloadContext::example()
-        };
-        let options = read(GOOD).unwrap();
-        let opening = Opening::new(options.accounts, options.symbols, context.seed);
-        options.traffic(&context, &opening).mix
+fn a_users_war_has_a_script_and_no_books() {
+    check_options(
+        "kind = \"app-trade\"\nclients = 2\nwar = \"./day.war\"\nready = \"/up me\"\nsetup = [\"/build\"]\nwindow = \"1s\"\n\
+         script = \"\"\"\nvisit /\npost /buy n=1\n\"\"\"",
+        &expect![[r#"{"clients":2,"application":{"war":{"file":"./day.war","ready":"/up%20me","setup":["/build"],"script":"visit /\npost /buy n=1\n"}},"rest":{"least_ns":0,"most_ns":0},"server":"tomcat","database":"mariadb","java":{"heap_bytes":134217728,"collector":"auto","jit":"full"},"warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#]],
+    );
+    check_options(
+        "kind = \"app-trade\"\nclients = 2\nwindow = \"1s\"\nwar = \"..\"\naccounts = 5\nready = \"up\"\nsetup = []",
+        &expect![[r#"
+            plan.toml:1: missing key in the file: script (add script = "visit /")
+            plan.toml:4: not the path of a file: ".." (write war = "./app.war")
+            plan.toml:5: accounts of the broker beside war (remove it)
+            plan.toml:6: path that does not begin with a slash: "up" (write "/up")
+            plan.toml:7: no path (write setup = ["/"])"#]],
+    );
+    check_options(
+        "kind = \"app-trade\"\nclients = 2\nwindow = \"1s\"\nwar = \"a.war\"\nscript = \"\"\"\nvisit\ngo home\n\"\"\"",
+        &expect![[r#"
+            plan.toml:5: line 1 of script: column 1: wrong number of words after: visit (write it like: visit /page)
+            plan.toml:5: line 2 of script: column 4: unknown place: home (write a line like: place buy)"#]],
+    );
+    check_options(
+        "kind = \"app-trade\"\nclients = 2\nwindow = \"1s\"\nscript = \"visit /\"",
+        &expect![[r#"plan.toml:4: script without war (add war = "FILE")"#]],
+    );
+}
+
+#[test]
+fn a_war_whose_script_names_contents_is_verified() {
+    let accepts_any = |script: &str| {
+        let text = format!("{GOOD}\nwar = \"a.war\"\nscript = \"\"\"\n{script}\n\"\"\"");
+        testing::read(&text).unwrap().traits.accepts_any_content
     };
-    assert_eq!(visits(7), visits(7));
-    assert_ne!(visits(7), visits(8));
+    let hash = "0".repeat(64);
+    assert!(accepts_any("visit /"));
+    assert!(!accepts_any(&format!("visit /\nexpect 200 12 {hash}")));
+    assert!(!testing::read(GOOD).unwrap().traits.accepts_any_content);
+}
+
+#[test]
+fn a_file_that_is_no_war_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let checked = war::check_file(&path)
+            .map_err(|why| why.replace(&*dir.path().to_string_lossy(), "DIR"));
+        checked.map_or_else(|why| why, |()| "accepted".into())
+    };
+    let checked = [
+        check("a.war", b"PK\x03\x04 WEB-INF/web.xml"),
+        check("a.jar", b"PK\x03\x04 META-INF/MANIFEST.MF"),
+        check("a.txt", b"WEB-INF/"),
+    ];
+    assert_eq!(
+        checked,
+        [
+            "accepted",
+            "not a WAR: DIR/a.jar (no WEB-INF in it)",
+            "not a WAR: DIR/a.txt (not a ZIP)"
+        ]
+    );
+}
+
+#[test]
+fn the_seed_determines_accounts_and_visits() {
+    let mix = |seed| visits(&Opening::new(500, 1000, seed), 1000, seed);
+    assert_eq!(mix(7), mix(7));
+    assert_ne!(mix(7), mix(8));
 }
 
 #[test]
@@ -318,7 +371,7 @@ fn a_page_of_another_visitor_is_detected() {
     let opening = Opening::new(5, 4, host.context.seed);
     let mut client = host.options.connect(&host.context).unwrap();
     opening.fill(Database::Mariadb, &mut client).unwrap();
-    let mut traffic = host.options.traffic(&host.context, &opening);
+    let mut traffic = host.options.traffic(&host.context, visits(&opening, 4, 6));
     let other = &opening.accounts[1];
     let login = format!("user={}&password={}", other.id, other.password);
     traffic.mix = Mix::Sessions(Script::from_visits(vec![vec![

@@ -52,23 +52,33 @@ const OPENED: [&str; 12] = [
 /// Writes the base directory, and compiles the application if the image has not.
 pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Service> {
     server::find_parts(&[JAVA, LAUNCHER, setup.driver()], SERVER)?;
-    let application = ENTERPRISE.compiled(context, &interfaces())?;
+    let (application_place, text) = match &setup.war {
+        Some(war) => (
+            format!("<fs-archive path=\"{}\"/>", war.display()),
+            with_web_profile(CONFIGURATION),
+        ),
+        None => {
+            let application = ENTERPRISE.compiled(context, &interfaces())?;
+            let place = format!("<fs-exploded path=\"{}\"/>", application.display());
+            (place, CONFIGURATION.into())
+        }
+    };
     let base = own_dir(context, "wildfly")?;
     context.make_dir("wildfly/configuration")?;
     context.make_dir("wildfly/modules/bakeoff/database/main")?;
     let module = "wildfly/modules/bakeoff/database/main/module.xml";
     context.write(module, MODULE.replace("{driver}", setup.driver()))?;
-    let application_place = format!("<fs-exploded path=\"{}\"/>", application.display());
-    let text = SERVER.configure(setup, context, &base, application_place, CONFIGURATION)?;
+    let text = SERVER.configure(setup, context, &base, application_place, &text)?;
     let configuration = context.write("wildfly/configuration/standalone.xml", &text)?;
     Ok(Service {
         command: command(setup, &base),
         configuration: vec![configuration],
         start_failure: Some(StartFailure {
-            marks: &["WFLYSRV0026", "WFLYSRV0056", "WFLYSRV0055"],
+            // The last: an exception is all that answers the probe.
+            marks: &["WFLYSRV0026", "WFLYSRV0056", "WFLYSRV0055", "UT005023"],
             shown: &["ERROR", "WFLYCTL0186", "WFLYCTL0412", "Caused by:"],
         }),
-        ..SERVER.running_in(&base, setup, context, &text)
+        ..SERVER.running_in(&base, setup, &text)
     })
 }
 
@@ -78,6 +88,8 @@ fn command(setup: &Setup, base: &Path) -> Vec<String> {
     command.extend(OPENED.map(String::from));
     command.extend([
         format!("-XX:SharedArchiveFile={CLASSES}"),
+        // Messages quote the lines that it writes before it has read its configuration.
+        "-Dorg.jboss.logmanager.nocolor=true".into(),
         "-Djava.util.logging.manager=org.jboss.logmanager.LogManager".into(),
         format!("-Dlogging.configuration=file:{HOME}/standalone/configuration/logging.properties"),
         format!("-Djboss.home.dir={HOME}"),
@@ -93,6 +105,30 @@ fn command(setup: &Setup, base: &Path) -> Vec<String> {
     ]);
     command
 }
+
+/// A configuration with the further subsystems that a user's application may need, of those of the
+/// Web Profile.
+fn with_web_profile(configuration: &str) -> String {
+    let extension = |module: &&str| format!("<extension module=\"{module}\"/>");
+    let subsystem = |name: &&str| format!("<subsystem xmlns=\"urn:jboss:domain:{name}\"/>");
+    let extensions: String = WEB_PROFILE_MODULES.iter().map(extension).collect();
+    let subsystems: String = WEB_PROFILE.iter().map(subsystem).collect();
+    configuration
+        .replace("</extensions>", &format!("{extensions}</extensions>"))
+        .replace("</profile>", &format!("{subsystems}</profile>"))
+        .replace("<jsp-config/>", "<jsp-config/><websockets/>")
+}
+
+/// Modules of the subsystems in `WEB_PROFILE`.
+const WEB_PROFILE_MODULES: [&str; 4] = [
+    "org.jboss.as.jaxrs",
+    "org.jboss.as.jsf",
+    "org.jboss.as.weld",
+    "org.wildfly.extension.bean-validation",
+];
+
+/// REST, Faces, CDI and validation.
+const WEB_PROFILE: [&str; 4] = ["jaxrs:4.0", "jsf:1.1", "weld:5.0", "bean-validation:1.0"];
 
 fn interfaces() -> Vec<PathBuf> {
     let parts = ["ejb", "persistence", "servlet"];

@@ -140,7 +140,7 @@ pub(super) const SERVERS: [Grammar; 8] = [
         sample: include_str!("../../../../images/app/servers/wildfly.xml"),
         needed: &["{ip}", "{port}", "{application}", "{database}"],
         owned: "inet-address@/value socket-binding@/port datasource/connection-url datasource/driver \
-                datasource@/jndi-name security@/user-name security@/password fs-exploded@/path",
+                datasource@/jndi-name security@/user-name security@/password fs-archive@/path fs-exploded@/path",
         repeated: "property",
         levels: &[
             ("server/profile", "subsystem"),

@@ -152,6 +152,9 @@ struct Broker {
     symbols: u32,
 }
 
+/// Fact: what was audited after the load.
+const AUDIT: &str = "app-trade:audit";
+
 /// Largest number of accounts; each needs about 5 KiB for its visit.
 const ACCOUNTS: u64 = 10_000;
 
@@ -267,7 +270,9 @@ impl Workload for Options {
                 let traffic = self.traffic(context, war.mix()?);
                 war.set_up(&traffic, stop)?;
                 self.warm_up(&traffic, stop)?;
-                web::drive(&traffic, stop, watcher)
+                let mut driven = web::drive(&traffic, stop, watcher)?;
+                driven.facts.insert(AUDIT.into(), "none".into());
+                Ok(driven)
             }
         }
     }
@@ -343,6 +348,7 @@ impl Options {
         let repeated = market_close.repeated as f64;
         let repeated = secondary("repeated", "transactions", Direction::Lower, repeated);
         driven.figures.push(repeated);
+        driven.facts.insert(AUDIT.into(), "books".into());
         Ok(driven)
     }
 

@@ -708,6 +708,7 @@ fn check_war(server: &str) {
     let load = result.measurement.load.as_ref().unwrap();
     assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
     assert_eq!(result.measurement.figures[0].spec.name, "throughput");
+    assert_eq!(result.facts.values["app-trade:audit"], "none");
     assert!(value(&result, "database-cpu") > 0.0);
     let refuses =
         "<init-param><param-name>refuses</param-name><param-value>yes</param-value></init-param>";

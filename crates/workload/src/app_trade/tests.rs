@@ -26,12 +26,16 @@ fn check_options(text: &str, expected: &Snapshot) {
 fn a_plan_names_the_clients_and_may_name_the_rest() {
     check_options(
         GOOD,
-        &expect![[r#"{"clients":4,"application":{"broker":{"accounts":500,"symbols":1000}},"rest":{"least_ns":0,"most_ns":0},"server":"tomcat","database":"mariadb","java":{"heap_bytes":134217728,"collector":"auto","jit":"full"},"warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#]],
+        &expect![[
+            r#"{"clients":4,"application":{"broker":{"accounts":500,"symbols":1000}},"rest":{"least_ns":0,"most_ns":0},"server":"tomcat","database":"mariadb","java":{"heap_bytes":134217728,"collector":"auto","jit":"full"},"warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#
+        ]],
     );
     check_options(
         "kind = \"app-trade\"\nclients = 5000\naccounts = 10000\nsymbols = 1\nthink = \"3s\"\nheap = \"1GiB\"\n\
          server = \"open-liberty\"\ndatabase = \"postgresql\"\ncollector = \"g1\"\njit = \"quick\"\nwarmup_requests = 0\nwarmup = \"0s\"\nwindow = \"1h\"\ndeadline = \"1m\"",
-        &expect![[r#"{"clients":5000,"application":{"broker":{"accounts":10000,"symbols":1}},"rest":{"least_ns":3000000000,"most_ns":3000000000},"server":"open-liberty","database":"postgresql","java":{"heap_bytes":1073741824,"collector":"g1","jit":"quick"},"warmup_requests":0,"warmup_ns":0,"window_ns":3600000000000,"deadline_ns":60000000000}"#]],
+        &expect![[
+            r#"{"clients":5000,"application":{"broker":{"accounts":10000,"symbols":1}},"rest":{"least_ns":3000000000,"most_ns":3000000000},"server":"open-liberty","database":"postgresql","java":{"heap_bytes":1073741824,"collector":"g1","jit":"quick"},"warmup_requests":0,"warmup_ns":0,"window_ns":3600000000000,"deadline_ns":60000000000}"#
+        ]],
     );
 }
 
@@ -64,7 +68,9 @@ fn a_users_war_has_a_script_and_no_books() {
     check_options(
         "kind = \"app-trade\"\nclients = 2\nwar = \"./day.war\"\nready = \"/up me\"\nsetup = [\"/build\"]\nwindow = \"1s\"\n\
          script = \"\"\"\nvisit /\npost /buy n=1\n\"\"\"",
-        &expect![[r#"{"clients":2,"application":{"war":{"file":"./day.war","ready":"/up%20me","setup":["/build"],"script":"visit /\npost /buy n=1\n"}},"rest":{"least_ns":0,"most_ns":0},"server":"tomcat","database":"mariadb","java":{"heap_bytes":134217728,"collector":"auto","jit":"full"},"warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#]],
+        &expect![[
+            r#"{"clients":2,"application":{"war":{"file":"./day.war","ready":"/up%20me","setup":["/build"],"script":"visit /\npost /buy n=1\n"}},"rest":{"least_ns":0,"most_ns":0},"server":"tomcat","database":"mariadb","java":{"heap_bytes":134217728,"collector":"auto","jit":"full"},"warmup_requests":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#
+        ]],
     );
     check_options(
         "kind = \"app-trade\"\nclients = 2\nwindow = \"1s\"\nwar = \"..\"\naccounts = 5\nready = \"up\"\nsetup = []",

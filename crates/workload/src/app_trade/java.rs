@@ -131,7 +131,7 @@ pub(super) fn curves(samples: &[Sample]) -> Vec<Curve> {
     let step_s = (end_s / POINTS).max(1);
     // A sample belongs to the second of its middle, however late it was.
     let step = |sample: &Sample| {
-        let middle_ms = sample.at_ms - sample.interval_ms as i64 / 2;
+        let middle_ms = sample.at_ms.saturating_sub_unsigned(sample.interval_ms / 2);
         middle_ms.max(0) / 1000 / step_s
     };
     let groups: Vec<&[Sample]> = window
@@ -216,7 +216,7 @@ mod tests {
     fn a_day_has_a_limited_number_of_points() {
         let samples: Vec<_> = (1..=86_400).map(|s| sample(s * 1000, 500, 1000)).collect();
         let curves = curves(&samples);
-        assert_eq!(curves[0].points.len() as i64, POINTS);
+        assert_eq!(i64::try_from(curves[0].points.len()), Ok(POINTS));
         let mut points = curves[1].points.iter();
         assert!(points.all(|point| (point.value - 0.001).abs() < 1e-9));
         assert!(

@@ -52,16 +52,13 @@ const OPENED: [&str; 12] = [
 /// Writes the base directory, and compiles the application if the image has not.
 pub(super) fn service(setup: &Setup, context: &WorkloadContext) -> Result<Service> {
     server::find_parts(&[JAVA, LAUNCHER, setup.driver()], SERVER)?;
-    let (application_place, text) = match &setup.war {
-        Some(war) => (
-            format!("<fs-archive path=\"{}\"/>", war.display()),
-            with_web_profile(CONFIGURATION),
-        ),
-        None => {
-            let application = ENTERPRISE.compiled(context, &interfaces())?;
-            let place = format!("<fs-exploded path=\"{}\"/>", application.display());
-            (place, CONFIGURATION.into())
-        }
+    let (application_place, text) = if let Some(war) = &setup.war {
+        let place = format!("<fs-archive path=\"{}\"/>", war.display());
+        (place, with_web_profile(CONFIGURATION))
+    } else {
+        let application = ENTERPRISE.compiled(context, &interfaces())?;
+        let place = format!("<fs-exploded path=\"{}\"/>", application.display());
+        (place, CONFIGURATION.into())
     };
     let base = own_dir(context, "wildfly")?;
     context.make_dir("wildfly/configuration")?;

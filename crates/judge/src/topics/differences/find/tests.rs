@@ -168,13 +168,14 @@ fn nginx_configurations_are_declared_to_differ_if_an_arm_limits_open_files() {
 
 #[test]
 fn settings_of_java_are_declared_by_its_environment_and_by_the_servers_config() {
-    let run = |change: fn(&mut plan::Tuning)| {
+    type Change = fn(&mut plan::Tuning);
+    let run = |change: Change| {
         let collector = |name: &str| facts(&[("java:collector", name)]);
         RunBuilder::new()
             .observed_pair(1, [collector("Serial"), collector("G1")])
             .with(move |run| change(&mut run.plan.arms[1].tuning))
     };
-    let changes: [(&str, fn(&mut plan::Tuning)); 4] = [
+    let changes: [(&str, Change); 4] = [
         ("other", |_| {}),
         ("other", |tuning| tuning.server = Some("wildfly".into())),
         ("declared", |tuning| tuning.config = "<executor/>".into()),

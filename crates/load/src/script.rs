@@ -107,6 +107,12 @@ impl Script {
         }
     }
 
+    /// Whether visitors wait between requests.
+    pub fn has_think_times(&self) -> bool {
+        let mut instructions = self.instructions.iter();
+        instructions.any(|instruction| matches!(instruction, Instruction::Think(..)))
+    }
+
     /// Whether every request has an expected body.
     pub fn checks_content(&self) -> bool {
         let mut exchanges = self.exchanges.iter();

@@ -2,7 +2,7 @@
 //!
 //! After IBM's Trade3, used by the Linux Technology Center's web serving reports of 2004: visitors
 //! log in, view quotes and their portfolio, buy, sell and log out. Sessions use cookies; each trade
-//! is a transaction.
+//! is a transaction. A user's application may take the broker's place (`war`).
 //!
 //! ```text
 //! visitors --HTTP, cookies--> Tomcat: Trade, Broker (images/app) -----------JDBC--> MariaDB
@@ -267,7 +267,7 @@ impl Workload for Options {
         match &self.application {
             Application::Broker(broker) => self.trade(*broker, context, stop, watcher),
             Application::War(war) => {
-                let traffic = self.traffic(context, war.mix()?);
+                let traffic = self.traffic(context, Mix::Sessions(war.script()?));
                 war.set_up(&traffic, stop)?;
                 self.warm_up(&traffic, stop)?;
                 let mut driven = web::drive(&traffic, stop, watcher)?;
@@ -285,7 +285,7 @@ impl Workload for Options {
             figures[0].spec.unit = "transactions/s".into();
         }
         // Think times set the rate, so the server is judged by its latency.
-        if !self.rest.think().is_none() {
+        if self.has_think_times() {
             figures = figures::decided_by(figures, "latency-mean");
         }
         let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
@@ -324,8 +324,17 @@ impl Options {
     fn checks_content(&self) -> bool {
         match &self.application {
             Application::Broker(_) => true,
-            Application::War(war) => war.checks_content(),
+            Application::War(war) => war.script().is_ok_and(|script| script.checks_content()),
         }
+    }
+
+    /// Whether visitors wait between requests, by their script or in general.
+    fn has_think_times(&self) -> bool {
+        let in_script = match &self.application {
+            Application::Broker(_) => false,
+            Application::War(war) => war.script().is_ok_and(|script| script.has_think_times()),
+        };
+        in_script || !self.rest.think().is_none()
     }
 
     /// Drives the broker's visitors, and audits the books.

@@ -106,6 +106,17 @@ fn a_war_whose_script_names_contents_is_verified() {
 }
 
 #[test]
+fn a_war_whose_script_waits_is_decided_by_its_latency() {
+    let waits = |more: &str, script: &str| {
+        let text = format!("{GOOD}\nwar = \"a.war\"\n{more}\nscript = \"\"\"\n{script}\n\"\"\"");
+        read(&text).unwrap().has_think_times()
+    };
+    assert!(!waits("", "visit /"));
+    assert!(waits("", "visit /\nthink 1s"));
+    assert!(waits("think = \"1s\"", "visit /"));
+}
+
+#[test]
 fn a_file_that_is_no_war_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let check = |name: &str, bytes: &[u8]| {

@@ -89,13 +89,8 @@ impl War {
     }
 
     /// What visitors do.
-    pub(super) fn mix(&self) -> Result<Mix> {
-        Ok(Mix::Sessions(Script::read("script", &self.script)?))
-    }
-
-    /// Whether every request names its expected content.
-    pub(super) fn checks_content(&self) -> bool {
-        Script::read("script", &self.script).is_ok_and(|script| script.checks_content())
+    pub(super) fn script(&self) -> Result<Script> {
+        Ok(Script::read("script", &self.script)?)
     }
 
     /// Sends the requests of `setup`, one after the other. All must succeed.

@@ -381,6 +381,17 @@ mod tests {
     }
 
     #[test]
+    fn curves_over_time_leave_the_capacity() {
+        let mut soak = instructions(2_000_000);
+        soak.curves = ramp().curves;
+        let decides =
+            |executed: &Instructions| executed.charged(StringPrice::USUAL)[0].spec.name == CAPACITY;
+        assert!(!decides(&soak));
+        soak.curves[0].axis = "s".into();
+        assert!(decides(&soak));
+    }
+
+    #[test]
     fn a_primary_metric_that_the_plan_names_stays_primary() {
         let named = Instructions {
             decider_is_named: true,

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use record::protocol::code::{Code, MappedFile, ModuleSection, Piece};
+use record::protocol::code::{Code, MappedFile, ModuleSection, Piece, java_code};
+
+use crate::java_methods;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -17,10 +19,38 @@ const PRESENT: u64 = 1 << 63;
 
 /// All code that can be found.
 pub(crate) fn collect() -> Code {
-    Code {
+    let mut code = Code {
         sections: sections(Path::new("/sys/module")),
-        files: files(),
+        ..Code::default()
+    };
+    let mut pages = Pages::new();
+    for process in processes() {
+        if let Some(java) = java_methods::java(&process) {
+            code.methods.extend(java_methods::of(java));
+            add_process(&process, Some(java), &mut pages);
+        } else {
+            add_process(&process, None, &mut pages);
+        }
     }
+    let files = pages.into_iter().map(|(path, pages)| MappedFile {
+        path,
+        pieces: pieces(pages),
+    });
+    code.files = files.collect();
+    code
+}
+
+/// Files with the frames of their pages, by number.
+type Pages = BTreeMap<String, BTreeMap<u64, u64>>;
+
+/// Directories of all processes.
+fn processes() -> impl Iterator<Item = PathBuf> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = processes.map(|process| process.path());
+    processes.filter(|process| {
+        let name = process.file_name().unwrap_or_default().to_string_lossy();
+        name.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// All modules' sections with code.
@@ -46,32 +76,19 @@ fn sections(modules: &Path) -> Vec<ModuleSection> {
     code
 }
 
-/// All files of which a process may execute pages, with the frames of these pages.
-fn files() -> Vec<MappedFile> {
-    let mut pages: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let is_process = process
-            .file_name()
-            .to_string_lossy()
-            .bytes()
-            .all(|byte| byte.is_ascii_digit());
-        if is_process {
-            add_process(&process.path(), &mut pages);
-        }
-    }
-    let files = pages.into_iter().map(|(path, pages)| MappedFile {
-        path,
-        pieces: pieces(pages),
-    });
-    files.collect()
-}
-
-fn add_process(process: &Path, pages: &mut BTreeMap<String, BTreeMap<u64, u64>>) {
+/// Adds all files of which a process may execute pages, with the frames of these pages. Of Java also the memory in which it compiles.
+fn add_process(process: &Path, java: Option<u32>, pages: &mut Pages) {
     let Ok(map) = File::open(process.join("pagemap")) else {
         return;
     };
     let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-    for region in code_of_files(&maps) {
+    let compiled = java.map(java_code);
+    for region in maps.lines().filter_map(Region::parse) {
+        let (path, first) = match (&compiled, region.path) {
+            (Some(compiled), "") => (compiled.as_str(), region.start / PAGE),
+            (None, "") => continue,
+            (_, path) => (path, region.offset / PAGE),
+        };
         let count = ((region.end - region.start) / PAGE) as usize;
         let mut entries = vec![0; count * 8];
         if map
@@ -80,8 +97,8 @@ fn add_process(process: &Path, pages: &mut BTreeMap<String, BTreeMap<u64, u64>>)
         {
             continue;
         }
-        let file = pages.entry(region.path.to_string()).or_default();
-        for (entry, page) in entries.chunks_exact(8).zip(region.offset / PAGE..) {
+        let file = pages.entry(path.to_string()).or_default();
+        for (entry, page) in entries.chunks_exact(8).zip(first..) {
             let entry = u64::from_le_bytes(entry.try_into().expect("a chunk of 8"));
             if entry & PRESENT != 0 && entry & FRAME != 0 {
                 file.insert(page, entry & FRAME);

@@ -33,6 +33,7 @@ mod hung_tasks;
 mod hystart;
 mod injected_cost;
 mod java_log;
+mod java_methods;
 mod job;
 mod kernel_log;
 mod local;

@@ -20,7 +20,7 @@ use profiler::kernel::{Function, KernelSymbols, Layout};
 use profiler::profile::{Kind, Profile};
 use profiler::resolve::{self, FileCode, ModuleCode, Names};
 use profiler::{plugin, raw};
-use record::protocol::code::{Code, MappedFile, ModuleSection};
+use record::protocol::code::{Code, MappedFile, Method, ModuleSection, java_code};
 
 use crate::cache;
 use crate::cache::Cache;
@@ -157,7 +157,10 @@ impl Profiler {
         let files: Vec<FileCode> = code
             .files
             .iter()
-            .map(|file| self.file(file, &mut lacks))
+            .map(|file| match methods_in(file, &code.methods) {
+                Some(methods) => file_code(JAVA, file, methods.into()),
+                None => self.file(file, &mut lacks),
+            })
             .collect();
         let names = Names {
             kernel: &symbols.kernel,
@@ -206,15 +209,7 @@ impl Profiler {
         if functions.is_empty() && name != "[vdso]" && file.path != OWN {
             lacks.push(format!("no symbols in {}: known as one program", file.path));
         }
-        FileCode {
-            name: name.into(),
-            pieces: file
-                .pieces
-                .iter()
-                .map(|piece| (piece.page, piece.frame, piece.pages))
-                .collect(),
-            functions,
-        }
+        file_code(name, file, functions)
     }
 
     fn known(
@@ -232,6 +227,36 @@ impl Profiler {
                 .or_insert_with(|| Arc::new(read().unwrap_or_default())),
         )
     }
+}
+
+fn file_code(name: &str, file: &MappedFile, functions: Arc<Vec<FileFunction>>) -> FileCode {
+    let pieces = file.pieces.iter();
+    FileCode {
+        name: name.into(),
+        pieces: pieces
+            .map(|piece| (piece.page, piece.frame, piece.pages))
+            .collect(),
+        functions,
+    }
+}
+
+/// The name of all code that Java compiles.
+const JAVA: &str = "[java]";
+
+/// Methods by their address, if the file stands for code that a process of Java has compiled.
+fn methods_in(file: &MappedFile, methods: &[Method]) -> Option<Vec<FileFunction>> {
+    file.path.starts_with("[java ").then_some(())?;
+    let methods = methods.iter();
+    let mut functions: Vec<_> = methods
+        .filter(|method| java_code(method.process) == file.path)
+        .map(|method| FileFunction {
+            offset: method.address,
+            bytes: method.bytes,
+            name: method.name.clone(),
+        })
+        .collect();
+    functions.sort_unstable();
+    Some(functions)
 }
 
 /// The warning for a large share of user code of unknown files.

@@ -2,6 +2,7 @@ use super::*;
 use expect_test::expect;
 use plan::fields::{Fields, Page};
 use record::hardware_counters::HardwareCounters;
+use record::protocol::code::{Code, Piece, java_code};
 use record::protocol::{ClientsBeside, Part, WorkloadJob};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CStr;
@@ -475,7 +476,7 @@ fn programs_make_pages_of_what_the_database_says() {
 }
 
 /// A short job of the brokerage; `None` where this host has no Tomcat or no database.
-fn brokerage(env: &[(&str, &str)]) -> Option<Result<JobResult, Failure>> {
+fn brokerage(env: &[(&str, &str)]) -> Option<Result<(JobResult, Vec<FromAgent>), Failure>> {
     let parts = [
         "/usr/sbin/mariadbd",
         "/usr/share/tomcat10/lib/catalina.jar",
@@ -492,8 +493,8 @@ fn brokerage(env: &[(&str, &str)]) -> Option<Result<JobResult, Failure>> {
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_string()));
     job.tuning.env = env.collect();
-    let result = try_on_this_host(&job)?;
-    Some(result.map(|(result, _)| result))
+    job.profiling = Profiling::Counted;
+    try_on_this_host(&job)
 }
 
 #[test]
@@ -504,10 +505,25 @@ fn tomcat_and_a_database_trade() {
     let Some(result) = brokerage(&[]) else {
         return;
     };
-    let result = result.map_err(|failure| failure.detail).unwrap();
+    let (result, messages) = result.map_err(|failure| failure.detail).unwrap();
     let load = result.measurement.load.as_ref().unwrap();
     assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
     assert_eq!(result.measurement.figures[0].spec.name, "transactions");
+    // For profiles: a method that serves each request is compiled, and its page is in memory.
+    let mut code = Code::default();
+    for message in messages {
+        if let FromAgent::Code(part) = message {
+            code.add(*part).unwrap();
+        }
+    }
+    let mut methods = code.methods.iter();
+    let service = methods.find(|method| method.name == "trade.Trade.serve");
+    let service = service.expect("a compiled method");
+    let mut files = code.files.iter();
+    let compiled = files.find(|file| file.path == java_code(service.process));
+    let page = service.address / 4096;
+    let is_in = |piece: &Piece| (piece.page..piece.page + piece.pages).contains(&page);
+    assert!(compiled.unwrap().pieces.iter().any(is_in), "{service:?}");
     for name in ["transactions", "server-cpu", "database-cpu"] {
         assert!(value(&result, name) > 0.0, "{name}");
     }

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 pub struct Code {
     /// Sections of modules.
     pub sections: Vec<ModuleSection>,
-    /// Files with executable pages.
+    /// Files with executable pages, and the memory in which a virtual machine of Java compiles.
     pub files: Vec<MappedFile>,
+    /// Methods that such machines have compiled.
+    pub methods: Vec<Method>,
 }
 
 /// A section of a kernel module.
@@ -31,6 +33,38 @@ pub struct MappedFile {
     pub pieces: Vec<Piece>,
 }
 
+/// A method that a virtual machine of Java has compiled, or a part of that machine that it has made at its start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Method {
+    /// The machine's process.
+    pub process: u32,
+    /// Its address in that process.
+    pub address: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Class and method.
+    pub name: String,
+}
+
+/// The path of `MappedFile` for code that a process of Java has compiled. Its pages are numbered by their addresses in that process.
+pub fn java_code(process: u32) -> String {
+    format!("[java {process}]")
+}
+
+/// `int java.lang.String.hashCode()` without its types, and a hidden class without its number, which differs from run to run.
+pub fn clean_method(name: &str) -> String {
+    let method = match name.split_once('(') {
+        Some((method, parameters)) if parameters.ends_with(')') && !method.ends_with(' ') => method,
+        _ => return name.into(),
+    };
+    let method = method.rsplit(' ').next().unwrap_or_default();
+    let Some((class, rest)) = method.split_once("$$Lambda") else {
+        return method.into();
+    };
+    let call = rest.rsplit('.').next().unwrap_or_default();
+    format!("{class}$$Lambda.{call}")
+}
+
 /// Consecutive pages in a file and in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Piece {
@@ -49,6 +83,7 @@ const NAME_BYTES: usize = 4096;
 const MOST_SECTIONS: usize = 1 << 14;
 const MOST_FILES: usize = 1 << 12;
 const MOST_PIECES: usize = 1 << 18;
+const MOST_METHODS: usize = 1 << 18;
 
 /// Most pages of a file or a memory.
 const MOST_PAGES: u64 = 1 << 40;
@@ -64,6 +99,7 @@ impl Code {
             .iter()
             .flat_map(|section| [&section.module, &section.section]);
         let names = names.chain(part.files.iter().map(|file| &file.path));
+        let names = names.chain(part.methods.iter().map(|method| &method.name));
         if let Some(name) = names.into_iter().find(|name| name.len() > NAME_BYTES) {
             return Err(format!("name of code too long: {} bytes", name.len()));
         }
@@ -78,10 +114,12 @@ impl Code {
         }
         self.sections.extend(part.sections);
         self.files.extend(part.files);
+        self.methods.extend(part.methods);
         let pieces: usize = self.files.iter().map(|file| file.pieces.len()).sum();
         if self.sections.len() > MOST_SECTIONS
             || self.files.len() > MOST_FILES
             || pieces > MOST_PIECES
+            || self.methods.len() > MOST_METHODS
         {
             return Err("more code than a guest has".into());
         }
@@ -90,24 +128,26 @@ impl Code {
 
     /// Divides it into parts for messages below `LIMIT`.
     pub fn parts(self) -> impl Iterator<Item = Self> {
-        // A section takes about 100 bytes, a piece about 50; a file rarely has more than hundreds of pieces.
+        // A section takes about 100 bytes, a piece about 50, a method some hundred, rarely a thousand.
         const SECTIONS: usize = 1000;
         const PIECES: usize = 4000;
-        let mut parts: Vec<Self> = self
-            .sections
-            .chunks(SECTIONS)
-            .map(|sections| Self {
-                sections: sections.to_vec(),
-                files: Vec::new(),
-            })
-            .collect();
+        const METHODS: usize = 500;
+        let sections = self.sections.chunks(SECTIONS).map(|sections| Self {
+            sections: sections.to_vec(),
+            ..Self::default()
+        });
+        let methods = self.methods.chunks(METHODS).map(|methods| Self {
+            methods: methods.to_vec(),
+            ..Self::default()
+        });
+        let mut parts: Vec<Self> = sections.chain(methods).collect();
         for MappedFile { path, pieces } in self.files {
             parts.extend(pieces.chunks(PIECES).map(|pieces| Self {
-                sections: Vec::new(),
                 files: vec![MappedFile {
                     path: path.clone(),
                     pieces: pieces.to_vec(),
                 }],
+                ..Self::default()
             }));
         }
         parts.into_iter()
@@ -134,6 +174,34 @@ mod tests {
                 path: "/usr/sbin/nginx".into(),
                 pieces: (0..pieces).map(piece).collect(),
             }],
+            methods: vec![
+                Method {
+                    process: 7,
+                    address: 1 << 46,
+                    bytes: 100,
+                    name: "trade.Trade.service".into(),
+                };
+                1200
+            ],
+        }
+    }
+
+    #[test]
+    fn a_method_is_known_by_class_and_name() {
+        for (name, clean) in [
+            (
+                "int java.lang.String.hashCode()",
+                "java.lang.String.hashCode",
+            ),
+            ("void a.B.c(int, java.util.Map)", "a.B.c"),
+            ("StubRoutines (2)", "StubRoutines (2)"),
+            (
+                "void a.B$$Lambda$417/0x0000000840200c40.run()",
+                "a.B$$Lambda.run",
+            ),
+            ("Interpreter", "Interpreter"),
+        ] {
+            assert_eq!(clean_method(name), clean);
         }
     }
 
@@ -145,6 +213,7 @@ mod tests {
             all.add(part).unwrap();
         }
         assert_eq!(all.sections, code(1).sections);
+        assert_eq!(all.methods, code(1).methods);
         let pieces = all
             .files
             .iter()

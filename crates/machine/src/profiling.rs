@@ -170,6 +170,7 @@ impl Profiler {
         let mut profile = resolve::resolve(&raw, names)?;
         profile.lacks.extend(lacks);
         profile.lacks.extend(unknown_programs(&profile));
+        profile.lacks.extend(full_tree(&raw));
         Ok(profile)
     }
 
@@ -281,6 +282,13 @@ fn unknown_programs(profile: &Profile) -> Option<String> {
     }
     (unknown > UNKNOWN * all).then(|| {
         "programs that had ended when their code was looked for: their user code is (program not known)".into()
+    })
+}
+
+/// The warning for a profile with more call paths than the plugin keeps.
+fn full_tree(raw: &raw::Raw) -> Option<String> {
+    (raw.nodes.len() >= raw::MOST_NODES).then(|| {
+        "more call paths than the profiler keeps: some code is charged to its callers or to no task".into()
     })
 }
 

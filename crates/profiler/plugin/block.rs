@@ -89,6 +89,9 @@ impl Shape {
 
 const _: () = assert!(size_of::<Shape>() == 64);
 
+/// No node, below no parent.
+pub const NOT_BEGUN: (u32, u32) = (0, u32::MAX);
+
 /// The data that each execution of a block reads: two per cache line, because guests have a hundred thousand blocks.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(32))]
@@ -117,7 +120,7 @@ impl Hot {
             string_bytes: shape.last.string_bytes,
             is_user: shape.place.is_user,
             next: [u32::MAX; 2],
-            began: (0, u32::MAX),
+            began: NOT_BEGUN,
             low_end: shape.end as u32,
         }
     }

@@ -7,13 +7,15 @@
 //! 0 all -> task (by name) -> system call, interrupt or exception -> function -> function ...
 //!                         -> block of user code
 //! ```
+//! Blocks of user code have nodes from the first mark on. Until then large programs would use up all nodes as they start.
+//!
 //! A block may end before its last instruction: by a fault, or because QEMU retranslates the rest (device access under
 //! counted instructions). The next block then starts inside it, or at its start, and the unexecuted rest is subtracted.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use crate::block::{Block, Hot, Shape};
+use crate::block::{Block, Hot, NOT_BEGUN, Shape};
 use crate::decode::{Kind, Last};
 use crate::functions::{Layout, Place, flag};
 use crate::memory::Memory;
@@ -107,6 +109,8 @@ pub struct Engine<M> {
     /// Whether the current execution of a string instruction is its first iteration.
     is_start: bool,
     is_switching: bool,
+    /// Whether a mark was executed.
+    is_marked: bool,
     /// What earlier marks have written.
     pub(crate) written: Written,
 }
@@ -145,6 +149,7 @@ impl<M: Memory> Engine<M> {
             previous: 0,
             is_start: false,
             is_switching: false,
+            is_marked: false,
             written: Written::default(),
         };
         engine.add(Block::new(0, 0, Last::OTHER, Place::user(0), &[]));
@@ -261,6 +266,10 @@ impl<M: Memory> Engine<M> {
     }
 
     fn user_node(&mut self, index: u32) -> u32 {
+        if !self.is_marked {
+            self.hot[index as usize].began = (self.root, self.root);
+            return self.root;
+        }
         let key = Key::User(self.shapes[index as usize].place.function);
         self.begin(index, self.root, key)
     }
@@ -495,6 +504,14 @@ impl<M: Memory> Engine<M> {
         let root = self.child(0, Key::Task(task));
         self.roots.insert(name, root);
         root
+    }
+
+    /// Forgets the nodes of user code that the first mark finds.
+    pub fn begin_user_nodes(&mut self) {
+        if !std::mem::replace(&mut self.is_marked, true) {
+            let user = self.hot.iter_mut().filter(|hot| hot.is_user);
+            user.for_each(|hot| hot.began = NOT_BEGUN);
+        }
     }
 
     /// Splits all current waits and sleeps at a mark.

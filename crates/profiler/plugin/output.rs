@@ -42,6 +42,7 @@ impl<M: Memory> Engine<M> {
     /// Encodes a mark.
     pub fn mark(&mut self, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
+        self.begin_user_nodes();
         self.mark_waits();
         self.write_tree(&mut out);
         self.write_waits(&mut out);

@@ -61,6 +61,9 @@ pub struct Raw {
 
 const MAGIC: &[u8; 8] = b"bkoraw02";
 
+/// Most nodes that the plugin makes (`plugin/engine.rs`). Further code is charged to its callers, or to no task.
+pub const MOST_NODES: usize = 1 << 19;
+
 /// More marks than any ramp has steps.
 const MOST_MARKS: usize = 4096;
 

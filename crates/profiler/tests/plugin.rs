@@ -133,8 +133,11 @@ impl Guest {
             ns_per_instruction: 2,
             ..Layout::default()
         };
+        let mut engine = Engine::new(Words::default(), layout);
+        // As the first mark does.
+        engine.begin_user_nodes();
         Self {
-            engine: Engine::new(Words::default(), layout),
+            engine,
             blocks: BTreeMap::new(),
         }
     }
@@ -312,6 +315,26 @@ fn calls_and_returns_make_a_tree() {
     guest.run(MAIN, 12, Kind::Other);
     guest.check(&["boot;1 9 in 1", "boot;1;2 6 in 2"]);
     assert_eq!(guest.engine.health().lost, 0);
+}
+
+#[test]
+fn user_code_is_charged_to_its_task_until_the_first_mark() {
+    let mut guest = Guest {
+        engine: Engine::new(Words::default(), Layout::default()),
+        blocks: BTreeMap::new(),
+    };
+    let twice = |guest: &mut Guest| {
+        for _ in 0..2 {
+            guest
+                .block(0x1000, Last::OTHER, 3)
+                .block(0x1006, Last::OTHER, 3);
+        }
+    };
+    twice(&mut guest);
+    guest.check(&["boot 12 in 0"]);
+    guest.engine.mark(1);
+    twice(&mut guest);
+    guest.check(&["boot 12 in 0", "boot;1000 6 in 0", "boot;1006 6 in 0"]);
 }
 
 #[test]

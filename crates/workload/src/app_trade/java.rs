@@ -88,6 +88,9 @@ impl Java {
             "-XX:+AlwaysPreTouch".into(),
             // Stack traces must fit in the last lines of a log.
             "-XX:MaxJavaStackTraceDepth=3".into(),
+            // Otherwise a full collection comes whenever the classes have grown by a step, also
+            // in the window.
+            "-XX:MetaspaceSize=256m".into(),
             // No statistics in a mapped file.
             "-XX:-UsePerfData".into(),
             // Session ids must not wait for entropy.

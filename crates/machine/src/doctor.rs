@@ -375,9 +375,16 @@ pub fn foreign(arch: Arch, agent: Result<PathBuf>) -> HostProperty {
     };
     match image::foreign_obstacle() {
         Some(why) => weak(&why),
-        None => finding(&what, &format!("agent at {}", agent.display()), State::Good),
+        None => HostProperty {
+            detail: Some(OTHERS.into()),
+            ..finding(&what, &format!("agent at {}", agent.display()), State::Good)
+        },
     }
 }
+
+/// What other architectures lack.
+const OTHERS: &str = "riscv64, ppc64el and s390x: this build has no files for them (how they boot, which facts they have, \
+                      how their instructions are decoded)";
 
 fn disk(cache: &Cache) -> HostProperty {
     let place = format!("disk at {}", cache.root().display());

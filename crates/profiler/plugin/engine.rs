@@ -26,8 +26,8 @@ use crate::waits::{Arrival, Left, Waits};
 /// More frames than kernel stacks can hold; beyond it the older half is dropped.
 const DEPTH: usize = 1024;
 
-/// Most nodes; further work is charged to the parent. It is also the limit of a profile.
-const MOST_NODES: usize = 1 << 19;
+/// Most nodes; further work is charged to the parent. Ten threads of a Java program have a million blocks of user code.
+const MOST_NODES: usize = 1 << 21;
 
 /// Most task names; tasks with further names are counted together.
 const MOST_NAMES: usize = 1 << 14;

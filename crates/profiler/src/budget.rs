@@ -4,7 +4,6 @@
 //! The budget therefore counts what is named. Profiles are untrusted: guests make them, and run directories come from other people.
 
 use crate::profile::Profile;
-use crate::raw;
 
 /// Longest name of a function or a file, in bytes; names of C++ templates can be this long.
 pub const NAME_BYTES: usize = 1024;
@@ -19,7 +18,7 @@ pub(crate) const MOST_LACKS: u64 = 4096;
 pub(crate) const MOST_COUNTERS: u64 = 4096;
 
 /// Most nodes. A profile of ten seconds has some ten thousand.
-const MOST_NODES: usize = raw::MOST_NODES;
+const MOST_NODES: usize = 1 << 19;
 
 /// Total length of all nodes' names, in bytes.
 const TEXT_BYTES: u64 = 32 << 20;

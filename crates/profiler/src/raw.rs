@@ -62,7 +62,7 @@ pub struct Raw {
 const MAGIC: &[u8; 8] = b"bkoraw02";
 
 /// Most nodes that the plugin makes (`plugin/engine.rs`). Further code is charged to its callers, or to no task.
-pub const MOST_NODES: usize = 1 << 19;
+pub const MOST_NODES: usize = 1 << 21;
 
 /// More marks than any ramp has steps.
 const MOST_MARKS: usize = 4096;

@@ -825,9 +825,10 @@ level() {
 if [ -s run.sh ]; then
     # Java's archives of classes have the times of the files that they were made from.
     level
-    mount -t proc proc root/proc
+    # A new one would need a PID namespace that belongs to this user namespace.
+    mount --rbind /proc root/proc
     chroot root /bin/sh -eu < run.sh >&2
-    umount root/proc
+    umount --lazy root/proc
 fi
 chroot root dpkg-query --show --showformat='${Package}=${Version}\n' | LC_ALL=C sort > manifest
 rm -f root/etc/apt/sources.list root/etc/apt/apt.conf.d/99mmdebstrap root/etc/resolv.conf

@@ -25,12 +25,10 @@ pub(crate) fn collect() -> Code {
     };
     let mut pages = Pages::new();
     for process in processes() {
-        if let Some(java) = java_methods::java(&process) {
-            code.methods.extend(java_methods::of(java));
-            add_process(&process, Some(java), &mut pages);
-        } else {
-            add_process(&process, None, &mut pages);
-        }
+        let java = java_methods::java(&process);
+        let methods = java.into_iter().flat_map(java_methods::of);
+        code.methods.extend(methods);
+        add_process(&process, java, &mut pages);
     }
     let files = pages.into_iter().map(|(path, pages)| MappedFile {
         path,

@@ -481,11 +481,11 @@ mod tests {
     /// Starts a program, which has page faults.
     const PROGRAM: &str = "/bin/true;";
 
-    /// Two cgroups whose events a test counts.
+    /// Two cgroups whose events a test counts. `cgroups` is dropped after those in it.
     struct Stage<E: 'static> {
-        cgroups: Cgroups,
         server: Cgroup,
         clients: Cgroup,
+        cgroups: Cgroups,
         cpus: Vec<u32>,
         events: Events<E>,
     }
@@ -502,9 +502,9 @@ mod tests {
             let [server, clients] = ["nginx", "clients"].map(|name| cgroups.child(name).unwrap());
             let cpus = crate::cpus::numbers().unwrap();
             let stage = Self {
-                cgroups,
                 server,
                 clients,
+                cgroups,
                 cpus,
                 events,
             };

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use record::protocol::code::{Method, clean_method};
+use base::input::text;
+use record::protocol::code::Method;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Attempts to find the socket, and the time between two.
@@ -26,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Most bytes of a map.
 const MOST_BYTES: u64 = 64 << 20;
+
+/// Longest name of a method, in bytes.
+const NAME_BYTES: usize = 1000;
 
 /// A request of version 1 of the protocol: a command with three arguments.
 const REQUEST: &[u8] = b"1\0jcmd\0Compiler.perfmap\0\0\0";
@@ -85,7 +89,7 @@ fn parse(map: &str, process: u32) -> Vec<Method> {
         let mut words = line.splitn(3, ' ');
         let mut number = || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
         let (address, bytes) = (number()?, number()?);
-        let name = clean_method(words.next()?);
+        let name = text::cut(&clean_method(words.next()?), NAME_BYTES).into();
         Some(Method {
             process,
             address,
@@ -96,9 +100,42 @@ fn parse(map: &str, process: u32) -> Vec<Method> {
     map.lines().filter_map(method).collect()
 }
 
+/// `int java.lang.String.hashCode()` without its types, and a hidden class without its number, which differs from run to run.
+fn clean_method(name: &str) -> String {
+    let method = match name.split_once('(') {
+        Some((method, parameters)) if parameters.ends_with(')') && !method.ends_with(' ') => method,
+        _ => return name.into(),
+    };
+    let method = method.rsplit(' ').next().unwrap_or_default();
+    let Some((class, rest)) = method.split_once("$$Lambda") else {
+        return method.into();
+    };
+    let call = rest.rsplit('.').next().unwrap_or_default();
+    format!("{class}$$Lambda.{call}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_method_is_known_by_class_and_name() {
+        for (name, clean) in [
+            (
+                "int java.lang.String.hashCode()",
+                "java.lang.String.hashCode",
+            ),
+            ("void a.B.c(int, java.util.Map)", "a.B.c"),
+            ("StubRoutines (2)", "StubRoutines (2)"),
+            (
+                "void a.B$$Lambda$417/0x0000000840200c40.run()",
+                "a.B$$Lambda.run",
+            ),
+            ("Interpreter", "Interpreter"),
+        ] {
+            assert_eq!(clean_method(name), clean);
+        }
+    }
 
     #[test]
     fn a_map_has_an_address_a_size_and_a_name_on_each_line() {

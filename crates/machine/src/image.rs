@@ -759,7 +759,8 @@ wait $!
 
 /// Why images of another architecture cannot be built here.
 pub(crate) fn foreign_obstacle() -> Option<String> {
-    let mount = "mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc";
+    // On a directory that every kernel has.
+    let mount = "mount -t binfmt_misc binfmt_misc /proc/sys/fs";
     let trial = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount])
         .output();

@@ -158,7 +158,14 @@ impl Profiler {
             .files
             .iter()
             .map(|file| match methods_in(file, &code.methods) {
-                Some(methods) => file_code(JAVA, file, methods.into()),
+                Some(methods) => {
+                    if methods.is_empty() {
+                        lacks.push(
+                            "no methods of Java: its compiled code is known as one program".into(),
+                        );
+                    }
+                    file_code(JAVA, file, methods.into())
+                }
                 None => self.file(file, &mut lacks),
             })
             .collect();

@@ -27,7 +27,7 @@ use crate::waits::{Arrival, Left, Waits};
 const DEPTH: usize = 1024;
 
 /// Most nodes; further work is charged to the parent. Ten threads of a Java program have a million blocks of user code.
-const MOST_NODES: usize = 1 << 21;
+pub const MOST_NODES: usize = 1 << 21;
 
 /// Most task names; tasks with further names are counted together.
 const MOST_NAMES: usize = 1 << 14;

@@ -318,6 +318,11 @@ fn calls_and_returns_make_a_tree() {
 }
 
 #[test]
+fn the_host_knows_when_the_tree_is_full() {
+    assert_eq!(engine::MOST_NODES, profiler::raw::MOST_NODES);
+}
+
+#[test]
 fn user_code_is_charged_to_its_task_until_the_first_mark() {
     let mut guest = Guest {
         engine: Engine::new(Words::default(), Layout::default()),

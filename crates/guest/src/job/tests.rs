@@ -475,15 +475,23 @@ fn programs_make_pages_of_what_the_database_says() {
     assert!(value(&result, "database-cpu") > 0.0);
 }
 
-/// A short job of the brokerage; `None` where this host has no Tomcat or no database.
-fn brokerage(env: &[(&str, &str)]) -> Option<Result<(JobResult, Vec<FromAgent>), Failure>> {
+/// Whether this host has Tomcat with a database; else the test is skipped.
+fn has_tomcat() -> bool {
     let parts = [
         "/usr/sbin/mariadbd",
         "/usr/share/tomcat10/lib/catalina.jar",
         "/usr/share/java/mariadb-java-client.jar",
     ];
-    if let Some(missing) = parts.iter().find(|part| !Path::new(part).exists()) {
+    let missing = parts.iter().find(|part| !Path::new(part).exists());
+    if let Some(missing) = missing {
         base::skip::skip(&format!("no Tomcat with a database: {missing}"));
+    }
+    missing.is_none()
+}
+
+/// A short job of the brokerage; `None` where this host has no Tomcat or no database.
+fn brokerage(env: &[(&str, &str)]) -> Option<Result<(JobResult, Vec<FromAgent>), Failure>> {
+    if !has_tomcat() {
         return None;
     }
     let options = "clients = 3\naccounts = 20\njit = \"quick\"\nwarmup_requests = 100\n\
@@ -704,13 +712,7 @@ fn check_war(server: &str) {
         "wildfly" => "/opt/wildfly-dist",
         _ => "/opt/openliberty-runtime",
     };
-    let parts = [
-        "/usr/sbin/mariadbd",
-        "/usr/share/tomcat10/lib/catalina.jar",
-        "/usr/share/java/mariadb-java-client.jar",
-    ];
-    if let Some(missing) = parts.iter().find(|part| !Path::new(part).exists()) {
-        base::skip::skip(&format!("no Tomcat with a database: {missing}"));
+    if !has_tomcat() {
         return;
     }
     if !Path::new(home).exists() {

@@ -51,20 +51,6 @@ pub fn java_code(process: u32) -> String {
     format!("[java {process}]")
 }
 
-/// `int java.lang.String.hashCode()` without its types, and a hidden class without its number, which differs from run to run.
-pub fn clean_method(name: &str) -> String {
-    let method = match name.split_once('(') {
-        Some((method, parameters)) if parameters.ends_with(')') && !method.ends_with(' ') => method,
-        _ => return name.into(),
-    };
-    let method = method.rsplit(' ').next().unwrap_or_default();
-    let Some((class, rest)) = method.split_once("$$Lambda") else {
-        return method.into();
-    };
-    let call = rest.rsplit('.').next().unwrap_or_default();
-    format!("{class}$$Lambda.{call}")
-}
-
 /// Consecutive pages in a file and in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Piece {
@@ -183,25 +169,6 @@ mod tests {
                 };
                 1200
             ],
-        }
-    }
-
-    #[test]
-    fn a_method_is_known_by_class_and_name() {
-        for (name, clean) in [
-            (
-                "int java.lang.String.hashCode()",
-                "java.lang.String.hashCode",
-            ),
-            ("void a.B.c(int, java.util.Map)", "a.B.c"),
-            ("StubRoutines (2)", "StubRoutines (2)"),
-            (
-                "void a.B$$Lambda$417/0x0000000840200c40.run()",
-                "a.B$$Lambda.run",
-            ),
-            ("Interpreter", "Interpreter"),
-        ] {
-            assert_eq!(clean_method(name), clean);
         }
     }
 

@@ -579,8 +579,10 @@ mod tests {
         assert!(faults(both.system) > 2.0 * faults(nginx), "{both:?}");
     }
 
-    /// Where this CPU has counters: twice the turns are twice the path length.
+    /// Twice the turns are twice the path length. Runs in guests, because a host's interrupts and other users of its counters add
+    /// noise without a bound.
     #[test]
+    #[ignore = "needs a guest of counted instructions whose CPU has counters: make test-arm64"]
     fn the_path_length_of_a_loop_grows_with_its_turns_and_each_instruction_takes_cycles() {
         let Some(stage) = Stage::set("hardware", EVENTS) else {
             return;

@@ -40,7 +40,7 @@ const COUNTERS: &str = r#"
 [[workload]]
 kind = "command"
 files = ["guest-tests"]
-command = ["sh", "-c", "exec {dir}/guest-tests hardware_counters --nocapture 2>&1"]
+command = ["sh", "-c", "exec {dir}/guest-tests hardware_counters --include-ignored --nocapture 2>&1"]
 limit = "10m"
 [[workload.metric]]
 name = "ratio"

@@ -351,6 +351,9 @@ impl Options {
             .context("fill the tables")?;
         let traffic = self.traffic(context, visits(&opening, broker.symbols, context.seed));
         self.warm_up(&traffic, stop)?;
+        if self.warmup_requests > 0 {
+            ledger::collect_garbage(context, stop)?;
+        }
         let mut driven = web::drive(&traffic, stop, watcher)?;
         let market_close = MarketClose::request(context, stop)?;
         opening.audit(&market_close, &mut self.connect(context)?)?;

@@ -56,6 +56,10 @@ public class Trade extends HttpServlet {
             switch (asked) {
                 // Without the database: the server is up before there are tables.
                 case "GET /up" -> send(response, 200, "text/plain", "up\n");
+                case "GET /collect" -> {
+                    System.gc();
+                    send(response, 200, "text/plain", "collected\n");
+                }
                 case "GET /bell" -> send(response, 200, "text/plain", broker.close());
                 case "POST /login" -> page(response, 200, login(request));
                 default -> page(response, 200, known(asked, request));

@@ -185,25 +185,34 @@ pub(super) struct MarketClose {
     pub(super) repeated: u64,
 }
 
-/// Time limit for trades under way.
-const CLOSING: Duration = Duration::from_secs(60);
+/// Time limit for trades under way, and for a collection of garbage.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a full collection, so that garbage of the start does not cause one in the window of some trials.
+pub(super) fn collect_garbage(context: &WorkloadContext, stop: &AtomicBool) -> Result<()> {
+    ask(context, "/collect", stop).map(drop)
+}
+
+/// A page of the application. Repeats the request, which is safe for the pages asked here.
+fn ask(context: &WorkloadContext, path: &str, stop: &AtomicBool) -> Result<String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let why = match probe::page(context.at(PORT), path) {
+            Ok(page) => return Ok(page),
+            Err(why) => why,
+        };
+        check_stop(stop)?;
+        if Instant::now() >= deadline {
+            return Err(Wrong(format!("the application does not answer: {why}")).into());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
 
 impl MarketClose {
     /// Closes the market, which waits for trades under way.
     pub(super) fn request(context: &WorkloadContext, stop: &AtomicBool) -> Result<Self> {
-        let deadline = Instant::now() + CLOSING;
-        loop {
-            // Repeating the request is safe.
-            let why = match probe::page(context.at(PORT), "/bell") {
-                Ok(page) => return Self::read(&page),
-                Err(why) => why,
-            };
-            check_stop(stop)?;
-            if Instant::now() >= deadline {
-                return Err(Wrong(format!("the market does not close: {why}")).into());
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
+        Self::read(&ask(context, "/bell", stop)?)
     }
 
     fn read(page: &str) -> Result<Self> {

@@ -84,6 +84,9 @@ pub(crate) fn as_user(command: &[&str]) -> Vec<String> {
         "--regid",
         &id,
         "--clear-groups",
+        // A change of the user clears it.
+        "--pdeathsig",
+        "keep",
         "--",
     ];
     user.iter()

@@ -355,42 +355,6 @@ mod tests {
         expect![[r##"
             # What is asked.
             title = "6.1 against 7.2"
-            baseline = "6.1"            # the arm that the others are compared with
-
-            [machine]
-            kind = "qemu"               # each trial boots a virtual machine
-            cpus = 1
-            memory = "1GiB"
-            clock = "auto"              # wall where KVM works, instructions under emulation
-
-            [image]
-            recipe = "web"              # user land of all arms alike: bakeoff cache image list
-
-            [arm."6.1"]
-            kernel = "debian:bookworm/6.1"
-
-            [arm."7.2"]
-            kernel = "debian:trixie-backports/7.2"
-
-            [[workload]]
-            kind = "web-static"         # static pages in a closed loop: as many requests as the server answers
-            server = "nginx"            # or "apache"
-            connections = 16            # clients, each with one request under way
-            # keep_alive = false        # a connection for each request; left out, one for many
-            # decided_by = "server-cpu"  # CPU time of the server's own processes for a request, in place of throughput
-            warmup = "500ms"            # load that is not counted
-            window = "2s"               # load that is counted
-
-            [design]
-            margin = "2%"               # differences below this are called equivalent
-            error_rate = "5%"           # chance of a wrong verdict that is accepted
-            min_blocks = 4              # a block is one trial of each arm; the first test comes after these
-            max_blocks = 30             # what is undecided then stays so
-            seed = 1                    # of order, data and schedules
-        "##]].assert_eq(&write(&draft(guests("web"), &["web-static"])));
-        expect![[r##"
-            # What is asked.
-            title = "6.1 against 7.2"
             baseline = "few"            # the arm that the others are compared with
 
             [machine]

@@ -368,16 +368,7 @@ fn activity_line(series: Series, trial: &Trial, activity: &Activity) -> Option<S
 
 /// The line of a new defect.
 fn defect_line(series: Series, trial: &Trial, defect: &FoundDefect) -> String {
-    let Trial {
-        number,
-        block,
-        arm,
-        workload,
-        ..
-    } = trial;
-    let label = series_label(series);
-    let defect = judge::report::defect(defect);
-    format!("  block {block:2}  {label} {number:03}  {workload}  {arm:12} {defect}")
+    trial_line(series, trial, 1, &judge::report::defect(defect))
 }
 
 /// How lines call a trial of a series.

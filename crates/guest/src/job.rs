@@ -21,7 +21,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
 use workload::context::WorkloadContext;
 use workload::figures::{Meter, Seen};
-use workload::{Timing, Watcher, Workload, Wrong};
+use workload::{Control, Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
 use crate::apart::hosts::Hosts;
@@ -469,7 +469,11 @@ pub(crate) fn drive(
     let is_remote = clients.remote.is_some();
     let driven = match clients.remote {
         None => {
-            let mut drive = || clients.workload.drive(clients.context, stop, &mut observer);
+            let mut control = Control {
+                stop,
+                watcher: &mut observer,
+            };
+            let mut drive = || clients.workload.drive(clients.context, &mut control);
             clients.netns.within(&mut drive)?
         }
         Some(remote) => remote.follow(timing, stop, &mut observer),

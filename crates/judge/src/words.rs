@@ -307,32 +307,18 @@ pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
 
 /// The results of all interim analyses, a line each.
 pub(crate) fn interim_analyses(run: &Run) -> Vec<String> {
-    let mut lines = Vec::new();
-    for entry in &run.entries {
-        match &entry.event {
-            Event::InterimAnalysis {
-                blocks: count,
-                results,
-                ..
-            } => {
-                let results: Vec<String> = results.iter().map(interim_analysis).collect();
-                lines.push(format!("{}: {}", blocks(*count), results.join("; ")));
-            }
-            Event::Opened(_)
-            | Event::Resumed { .. }
-            | Event::Ceiling { .. }
-            | Event::OneFewer { .. }
-            | Event::Merged { .. }
-            | Event::Started { .. }
-            | Event::Ended { .. }
-            | Event::Invalidated { .. }
-            | Event::Profiling { .. }
-            | Event::Profiled { .. }
-            | Event::Closed { .. }
-            | Event::Extended { .. } => {}
+    let line = |entry: &record::journal::Entry| match &entry.event {
+        Event::InterimAnalysis {
+            blocks: count,
+            results,
+            ..
+        } => {
+            let results: Vec<String> = results.iter().map(interim_analysis).collect();
+            Some(format!("{}: {}", blocks(*count), results.join("; ")))
         }
-    }
-    lines
+        _ => None,
+    };
+    run.entries.iter().filter_map(line).collect()
 }
 
 /// The question that the plan's mode asks.

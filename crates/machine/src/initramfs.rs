@@ -260,18 +260,22 @@ mod tests {
         .assert_eq(&list(&archive(&files).unwrap()));
     }
 
-    #[test]
-    fn signatures_stay_where_a_kernel_asks_for_them() {
-        let dir = tempfile::tempdir().unwrap();
-        let config = dir.path().join("config");
-        let mut kernel = Kernel {
+    fn test_kernel() -> Kernel {
+        Kernel {
             release: "6.9".into(),
             package: "test".into(),
             vmlinuz: "vmlinuz".into(),
             modules: None,
             config: None,
             sha256: "00".into(),
-        };
+        }
+    }
+
+    #[test]
+    fn signatures_stay_where_a_kernel_asks_for_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("config");
+        let mut kernel = test_kernel();
         assert_eq!(signed(&kernel, "quiet").unwrap(), Signed::No);
         let asked = signed(&kernel, "quiet module.sig_enforce=1").unwrap();
         assert_eq!(asked, Signed::Only);
@@ -287,14 +291,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let task = Task::silent(&stop);
         let init = dir.path().join("init");
-        let kernel = Kernel {
-            release: "6.9".into(),
-            package: "test".into(),
-            vmlinuz: "vmlinuz".into(),
-            modules: None,
-            config: None,
-            sha256: "00".into(),
-        };
+        let kernel = test_kernel();
         let build = |content: &str| {
             fs::write(&init, content).unwrap();
             let content = Content {

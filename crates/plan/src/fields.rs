@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
@@ -208,6 +209,15 @@ impl<'t> Fields<'t> {
             other => return self.mistyped(key, other, "a whole number"),
         };
         let value = value.ok().and_then(|value| u64::try_from(value).ok());
+        self.within(key, value, &limits)
+    }
+
+    fn within<T: PartialOrd + Display>(
+        &self,
+        key: &str,
+        value: Option<T>,
+        limits: &RangeInclusive<T>,
+    ) -> Option<T> {
         let value = value.filter(|value| limits.contains(value));
         if value.is_none() {
             let what = format!("{key} out of range: {}", self.written(key));
@@ -246,13 +256,7 @@ impl<'t> Fields<'t> {
             DeValue::Integer(integer) => integer.as_str().parse().ok(),
             other => return self.mistyped(key, other, "a number"),
         };
-        let value = value.filter(|value| limits.contains(value));
-        if value.is_none() {
-            let what = format!("{key} out of range: {}", self.written(key));
-            let remedy = format!("write {} to {}", limits.start(), limits.end());
-            self.wrong(key, what, remedy);
-        }
-        value
+        self.within(key, value, &limits)
     }
 
     /// Reads a share, `"1%"` or `0.01`, above `low` and up to `high`, which are fractions.

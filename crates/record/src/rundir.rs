@@ -267,20 +267,10 @@ impl Run {
     pub fn closed(&self) -> Option<&CloseReason> {
         let mut last = None;
         for entry in &self.entries {
-            match &entry.event {
-                Event::Closed { reason } => last = Some(reason),
-                Event::Extended { .. } => last = None,
-                Event::Opened(_)
-                | Event::Resumed { .. }
-                | Event::Ceiling { .. }
-                | Event::OneFewer { .. }
-                | Event::Merged { .. }
-                | Event::Started { .. }
-                | Event::Ended { .. }
-                | Event::Invalidated { .. }
-                | Event::InterimAnalysis { .. }
-                | Event::Profiling { .. }
-                | Event::Profiled { .. } => {}
+            if let Event::Closed { reason } = &entry.event {
+                last = Some(reason);
+            } else if let Event::Extended { .. } = &entry.event {
+                last = None;
             }
         }
         last

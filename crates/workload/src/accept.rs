@@ -25,15 +25,15 @@ use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, Wrong, check_stop};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "accept",
-    traits: |_| Traits {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "accept",
+    |_| Traits {
         is_static: true,
         ..Traits::default()
     },
-    overview: Overview {
+    Overview {
         summary: "wakes tasks that wait for connections on one socket, one or all of them",
         primary: "throughput-wake-all",
         machine: &[],
@@ -50,9 +50,7 @@ pub(crate) const KIND: Kind = Kind {
             ),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
@@ -77,17 +75,18 @@ const RELEASE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Waiters need little stack.
 const STACK_BYTES: usize = 64 << 10;
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let waiters = options::steps(fields, "waiters", 1..=5000, "[1, 16, 128]");
-    if fields.has("warmup") {
-        fields.wrong("warmup", "warmup of a workload that has none", "remove it");
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let waiters = options::steps(fields, "waiters", 1..=5000, "[1, 16, 128]");
+        if fields.has("warmup") {
+            fields.wrong("warmup", "warmup of a workload that has none", "remove it");
+        }
+        let window = options::timing(fields)?.window;
+        Some(Self {
+            waiters: waiters?,
+            window_ns: window.as_nanos() as u64,
+        })
     }
-    let window = options::timing(fields)?.window;
-    let options = Options {
-        waiters: waiters?,
-        window_ns: window.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
 }
 
 impl Workload for Options {
@@ -99,18 +98,13 @@ impl Workload for Options {
         }
     }
 
-    fn drive(
-        &self,
-        _: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let mut ticker = Ticker::begin(watcher, Duration::ZERO);
+    fn drive(&self, _: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let mut ticker = Ticker::begin(control.watcher, Duration::ZERO);
         let window = Duration::from_nanos(self.window_ns);
         let mut steps = Vec::new();
         for waiters in &self.waiters {
-            let one = measure(Mode::WakeOne, *waiters, window, stop, &mut ticker)?;
-            let all = measure(Mode::WakeAll, *waiters, window, stop, &mut ticker)?;
+            let one = measure(Mode::WakeOne, *waiters, window, control.stop, &mut ticker)?;
+            let all = measure(Mode::WakeAll, *waiters, window, control.stop, &mut ticker)?;
             steps.push((*waiters, one, all));
         }
         Ok(Driven {

@@ -45,7 +45,7 @@ use crate::options::{self, Rest};
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::{Checked, Driven, Kind, Programs, Timing, Watcher, Workload, web};
+use crate::{Control, Driven, FromPlan, Kind, Programs, Timing, Workload, web};
 
 mod application;
 mod java;
@@ -56,14 +56,14 @@ mod tomcat;
 mod war;
 mod wildfly;
 
-pub(crate) const KIND: Kind = Kind {
-    word: "app-trade",
-    traits: |options| Traits {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "app-trade",
+    |options| Traits {
         accepts_any_content: Options::deserialize(options)
             .is_ok_and(|options| !options.checks_content()),
         ..Traits::CLIENTS
     },
-    overview: Overview {
+    Overview {
         summary: "a stock broker's application: its server, its database, and visitors who trade",
         primary: "transactions",
         machine: &[Key::new(
@@ -107,9 +107,7 @@ pub(crate) const KIND: Kind = Kind {
             DEADLINE,
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 /// Names of the application servers.
 pub(crate) fn servers() -> Vec<&'static str> {
@@ -132,8 +130,8 @@ struct Options {
     /// Requests before the warm-up, so that the virtual machine has compiled the same code on every
     /// arm.
     warmup_requests: u64,
-    warmup_ns: u64,
-    window_ns: u64,
+    #[serde(flatten)]
+    timing: Timing,
     deadline_ns: u64,
 }
 
@@ -161,46 +159,45 @@ const ACCOUNTS: u64 = 10_000;
 /// Memory of the Java heap.
 const HEAP_BYTES: (u64, u64) = (32 << 20, 64 << 30);
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let clients = options::required_count(fields, "clients", 1..=5000, "30");
-    // Trade3 came with 500 users and 1000 symbols.
-    let accounts = options::count(fields, "accounts", 1..=ACCOUNTS, 500);
-    let symbols = options::count(fields, "symbols", 1..=100_000, 1000);
-    let rest = Rest::read(fields);
-    let war = War::read(fields);
-    let (least, most) = HEAP_BYTES;
-    let heap = options::bytes(fields, "heap", least..=most, 128 << 20);
-    let server = options::variant(fields, "server", AppServer::Tomcat);
-    let database = options::variant(fields, "database", Database::Mariadb);
-    let collector = options::variant(fields, "collector", Collector::Auto);
-    let jit = options::variant(fields, "jit", Jit::Full);
-    let warmup_requests = options::count(fields, "warmup_requests", 0..=100_000_000, 2000);
-    let timing = options::timing(fields);
-    let deadline = options::deadline(fields);
-    let timing = timing?;
-    let options = Options {
-        clients: clients? as u32,
-        application: match war.ok()? {
-            Some(war) => Application::War(war),
-            None => Application::Broker(Broker {
-                accounts: accounts? as u32,
-                symbols: symbols? as u32,
-            }),
-        },
-        rest: rest?,
-        server: server?,
-        database: database?,
-        java: Java {
-            heap_bytes: heap?,
-            collector: collector?,
-            jit: jit?,
-        },
-        warmup_requests: warmup_requests?,
-        warmup_ns: timing.warmup.as_nanos() as u64,
-        window_ns: timing.window.as_nanos() as u64,
-        deadline_ns: deadline?.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let clients = options::required_count(fields, "clients", 1..=5000, "30");
+        // Trade3 came with 500 users and 1000 symbols.
+        let accounts = options::count(fields, "accounts", 1..=ACCOUNTS, 500);
+        let symbols = options::count(fields, "symbols", 1..=100_000, 1000);
+        let rest = Rest::read(fields);
+        let war = War::read(fields);
+        let (least, most) = HEAP_BYTES;
+        let heap = options::bytes(fields, "heap", least..=most, 128 << 20);
+        let server = options::variant(fields, "server", AppServer::Tomcat);
+        let database = options::variant(fields, "database", Database::Mariadb);
+        let collector = options::variant(fields, "collector", Collector::Auto);
+        let jit = options::variant(fields, "jit", Jit::Full);
+        let warmup_requests = options::count(fields, "warmup_requests", 0..=100_000_000, 2000);
+        let timing = options::timing(fields);
+        let deadline = options::deadline(fields);
+        Some(Self {
+            clients: clients? as u32,
+            application: match war.ok()? {
+                Some(war) => Application::War(war),
+                None => Application::Broker(Broker {
+                    accounts: accounts? as u32,
+                    symbols: symbols? as u32,
+                }),
+            },
+            rest: rest?,
+            server: server?,
+            database: database?,
+            java: Java {
+                heap_bytes: heap?,
+                collector: collector?,
+                jit: jit?,
+            },
+            warmup_requests: warmup_requests?,
+            timing: timing?,
+            deadline_ns: deadline?.as_nanos() as u64,
+        })
+    }
 }
 
 impl Workload for Options {
@@ -238,7 +235,7 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        Timing::from_ns(self.warmup_ns, self.window_ns)
+        self.timing
     }
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
@@ -258,19 +255,14 @@ impl Workload for Options {
         Ok(vec![database::service(self.database, context)?, server])
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
         match &self.application {
-            Application::Broker(broker) => self.trade(*broker, context, stop, watcher),
+            Application::Broker(broker) => self.trade(*broker, context, control),
             Application::War(war) => {
                 let traffic = self.traffic(context, Mix::Sessions(war.script()?));
-                war.set_up(&traffic, stop)?;
-                self.warm_up(&traffic, stop)?;
-                let mut driven = web::drive(&traffic, stop, watcher)?;
+                war.set_up(&traffic, control.stop)?;
+                self.warm_up(&traffic, control.stop)?;
+                let mut driven = web::drive(&traffic, control)?;
                 driven.facts.insert(AUDIT.into(), "none".into());
                 Ok(driven)
             }
@@ -342,20 +334,19 @@ impl Options {
         &self,
         broker: Broker,
         context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
+        control: &mut Control<'_>,
     ) -> Result<Driven> {
         let opening = Opening::new(broker.accounts, broker.symbols, context.seed);
         opening
             .fill(self.database, &mut self.connect(context)?)
             .context("fill the tables")?;
         let traffic = self.traffic(context, visits(&opening, broker.symbols, context.seed));
-        self.warm_up(&traffic, stop)?;
+        self.warm_up(&traffic, control.stop)?;
         if self.warmup_requests > 0 {
-            ledger::collect_garbage(context, stop)?;
+            ledger::collect_garbage(context, control.stop)?;
         }
-        let mut driven = web::drive(&traffic, stop, watcher)?;
-        let market_close = MarketClose::request(context, stop)?;
+        let mut driven = web::drive(&traffic, control)?;
+        let market_close = MarketClose::request(context, control.stop)?;
         opening.audit(&market_close, &mut self.connect(context)?)?;
         let repeated = market_close.repeated as f64;
         let repeated = secondary("repeated", "transactions", Direction::Lower, repeated);

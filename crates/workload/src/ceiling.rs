@@ -1,6 +1,5 @@
 //! A workload's traffic against a null server: the ceiling of what its clients can measure.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,7 +12,7 @@ use record::metric::Figure;
 
 use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
-use crate::{Driven, Timing, Watcher, Workload, web};
+use crate::{Control, Driven, Timing, Workload, web};
 
 /// Longest warm-up and window; a null server needs little of either.
 const WARMUP: Duration = Duration::from_secs(1);
@@ -100,13 +99,8 @@ impl Workload for CeilingLoad {
         }
     }
 
-    fn drive(
-        &self,
-        _context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        web::drive(&self.0, stop, watcher)
+    fn drive(&self, _context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        web::drive(&self.0, control)
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {

@@ -24,7 +24,6 @@ mod metric;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -46,15 +45,15 @@ use crate::probe::Probe;
 use crate::service::{PATIENCE, Service};
 use crate::ticker::Ticker;
 use crate::tool::{self, Tool};
-use crate::{Checked, Driven, Kind, Programs, Timing, Watcher, Workload, Wrong};
+use crate::{Control, Driven, FromPlan, Kind, Programs, Timing, Workload, Wrong};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "command",
-    traits: |_| Traits {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "command",
+    |_| Traits {
         runs_program: true,
         ..Traits::default()
     },
-    overview: Overview {
+    Overview {
         summary: "any program: its figures by a ready adapter or a pattern, else its time",
         primary: "total-time",
         machine: &[],
@@ -82,9 +81,7 @@ pub(crate) const KIND: Kind = Kind {
             ),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Options {
@@ -124,58 +121,57 @@ const SEARCH_PATH: [&str; 6] = [
     "/bin",
 ];
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    if !fields.has("command") {
-        fields.missing("command", "[\"fio\", \"job.fio\"]");
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        if !fields.has("command") {
+            fields.missing("command", "[\"fio\", \"job.fio\"]");
+        }
+        let has_disk = fields.takes("disk");
+        let command = read_command(fields, "command", has_disk);
+        let adapter = adapter::read(fields);
+        let ready = adapter.as_ref().ok().and_then(Option::as_ref);
+        let metrics = metric::read(fields, ready.map(Adapter::metrics).unwrap_or_default());
+        let mut packages: Vec<_> = fields.texts("packages").unwrap_or_default();
+        if let Ok(Some(adapter)) = &adapter {
+            packages.push(adapter.package);
+        }
+        let files = read_files(fields);
+        let modules = read_modules(fields);
+        let before = read_before(fields, has_disk);
+        let service = read_service(fields, has_disk);
+        let disk_bytes = options::bytes(fields, "disk", DISK_BYTES, 0);
+        let timing = options::limit(fields, Duration::from_secs(600));
+        let disk_bytes = disk_bytes?;
+        if 0 < disk_bytes {
+            packages.extend(disk::PACKAGES);
+        }
+        let options = Self {
+            command: command?,
+            metrics: metrics?,
+            packages: packages.iter().map(ToString::to_string).collect(),
+            files: files?,
+            modules: modules?,
+            before: before?,
+            service: service.ok()?,
+            disk_bytes,
+            limit_ns: timing?.window.as_nanos() as u64,
+        };
+        adapter.ok()?;
+        Some(options)
     }
-    let has_disk = fields.takes("disk");
-    let command = read_command(fields, "command", has_disk);
-    let adapter = adapter::read(fields);
-    let ready = adapter.as_ref().ok().and_then(Option::as_ref);
-    let metrics = metric::read(fields, ready.map(Adapter::metrics).unwrap_or_default());
-    let mut packages: Vec<_> = fields.texts("packages").unwrap_or_default();
-    if let Ok(Some(adapter)) = &adapter {
-        packages.push(adapter.package);
+
+    /// Used for forecasts only.
+    fn expected(fields: &Fields<'_>) -> Option<Duration> {
+        let expected = fields.read("expect", units::duration)?;
+        if expected.is_zero() {
+            fields.wrong("expect", "expect of zero", "write expect = \"10s\"");
+        }
+        Some(expected)
     }
-    let files = read_files(fields);
-    let modules = read_modules(fields);
-    let before = read_before(fields, has_disk);
-    let service = read_service(fields, has_disk);
-    let disk_bytes = options::bytes(fields, "disk", DISK_BYTES, 0);
-    let timing = options::limit(fields, Duration::from_secs(600));
-    let expected = read_expected(fields);
-    let disk_bytes = disk_bytes?;
-    if 0 < disk_bytes {
-        packages.extend(disk::PACKAGES);
-    }
-    let options = Options {
-        command: command?,
-        metrics: metrics?,
-        packages: packages.iter().map(ToString::to_string).collect(),
-        files: files?,
-        modules: modules?,
-        before: before?,
-        service: service.ok()?,
-        disk_bytes,
-        limit_ns: timing?.window.as_nanos() as u64,
-    };
-    adapter.ok()?;
-    let mut checked = Checked::new(&options, options.timing());
-    checked.expected = expected;
-    Some(checked)
 }
 
 /// Range of `disk`.
 const DISK_BYTES: std::ops::RangeInclusive<u64> = (8 << 20)..=(1 << 40);
-
-/// `expect`: the expected duration, used for forecasts only.
-fn read_expected(fields: &Fields<'_>) -> Option<Duration> {
-    let expected = fields.read("expect", units::duration)?;
-    if expected.is_zero() {
-        fields.wrong("expect", "expect of zero", "write expect = \"10s\"");
-    }
-    Some(expected)
-}
 
 fn read_command(fields: &Fields<'_>, key: &str, has_disk: bool) -> Option<Vec<String>> {
     let words = fields.texts(key)?;
@@ -365,19 +361,14 @@ impl Workload for Options {
         Ok(service.collect())
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
         if 0 < self.disk_bytes {
             disk::forget_cached()?;
         }
-        let mut ticker = Ticker::begin(watcher, Duration::ZERO);
+        let mut ticker = Ticker::begin(control.watcher, Duration::ZERO);
         let output = self
             .tool(&self.command, context)
-            .run_successfully(stop, &mut || ticker.tick(0))?;
+            .run_successfully(control.stop, &mut || ticker.tick(0))?;
         let last_lines = || tool::last_lines(&output.stdout, &output.stderr);
         let mut figures = Vec::new();
         for metric in &self.metrics {
@@ -449,8 +440,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::NullWatcher;
-    use crate::testing::{check_mistakes, options, read};
+    use crate::testing::{self, check_mistakes, options, read};
     use expect_test::expect;
     use record::metric::Figure;
 
@@ -470,7 +460,7 @@ mod tests {
         options
             .prepare(&context)
             .map_err(|why| format!("{why:#}"))?;
-        let driven = options.drive(&context, &AtomicBool::new(false), &mut NullWatcher);
+        let driven = testing::drive(&options, &context);
         let driven = driven.map_err(|why| format!("{why:#}"))?;
         let mut text = String::new();
         for Figure { spec, value, .. } in &driven.figures {

@@ -23,7 +23,7 @@ mod wisconsin;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,12 +45,12 @@ use crate::figures::{Seen, secondary};
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, Wrong, check_stop};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "database",
-    traits: |_| Traits::default(),
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "database",
+    |_| Traits::default(),
+    Overview {
         summary: "the eight procedures of sql-bench against MariaDB or PostgreSQL, every answer checked",
         primary: "total-time",
         machine: &[
@@ -77,9 +77,7 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("limit", &["\"30m\""], "for all of them"),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 /// Makes a server's data directory and configuration.
 pub(crate) fn service(server: Server, context: &WorkloadContext) -> Result<Service> {
@@ -155,25 +153,26 @@ struct Options {
     limit_ns: u64,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    if !fields.has("server") {
-        fields.missing("server", "\"mariadb\" or \"postgresql\"");
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        if !fields.has("server") {
+            fields.missing("server", "\"mariadb\" or \"postgresql\"");
+        }
+        let server = fields.variant("server");
+        let scale = if fields.takes("scale") {
+            fields.share("scale", 0.0, 10.0)
+        } else {
+            Some(SCALE)
+        };
+        let procedures = read_procedures(fields);
+        let timing = options::limit(fields, LIMIT);
+        Some(Self {
+            server: server?,
+            scale: Scale(scale?),
+            procedures: procedures?,
+            limit_ns: timing?.window.as_nanos() as u64,
+        })
     }
-    let server = fields.variant("server");
-    let scale = if fields.takes("scale") {
-        fields.share("scale", 0.0, 10.0)
-    } else {
-        Some(SCALE)
-    };
-    let procedures = read_procedures(fields);
-    let timing = options::limit(fields, LIMIT);
-    let options = Options {
-        server: server?,
-        scale: Scale(scale?),
-        procedures: procedures?,
-        limit_ns: timing?.window.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
 }
 
 fn read_procedures(fields: &Fields<'_>) -> Option<Vec<usize>> {
@@ -228,12 +227,7 @@ impl Workload for Options {
 
     /// The client runs on another thread, so that this one can tick and check `stop` during
     /// statements. If the drive ends early, that thread ends when the agent stops the server.
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
         let progress = Arc::<Progress>::default();
         let job = ClientJob {
             server: self.server,
@@ -242,12 +236,12 @@ impl Workload for Options {
             progress: Arc::clone(&progress),
         };
         let (sender, receiver) = channel();
-        watcher.begins();
+        control.watcher.begins();
         thread::spawn(move || {
             // Fails only if the drive has ended early.
             let _ = sender.send(job.perform());
         });
-        let times = self.wait(&receiver, &progress, stop, watcher)?;
+        let times = self.wait(&receiver, &progress, control)?;
         Ok(Driven {
             figures: figures(&times, &progress),
             ..Driven::default()
@@ -285,8 +279,7 @@ impl Options {
         &self,
         receiver: &Receiver<Result<Times>>,
         progress: &Progress,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
+        control: &mut Control<'_>,
     ) -> Result<Times> {
         let (began, limit) = (Instant::now(), Duration::from_nanos(self.limit_ns));
         let mut second = 1;
@@ -297,7 +290,7 @@ impl Options {
                 Err(RecvTimeoutError::Disconnected) => bail!("the client ended without a result"),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            check_stop(stop)?;
+            check_stop(control.stop)?;
             let ok = progress.ok.load(Ordering::Relaxed);
             if began.elapsed() >= limit {
                 let at = self.procedures[progress.procedure.load(Ordering::Relaxed)];
@@ -305,7 +298,7 @@ impl Options {
                 let what = format!("no end in {limit}: in {word}, after {ok} successful calls");
                 return Err(Wrong(what).into());
             }
-            watcher.ticks(Tick {
+            control.watcher.ticks(Tick {
                 second,
                 ok,
                 faults: progress.errors.load(Ordering::Relaxed),

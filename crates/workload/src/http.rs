@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -24,15 +23,15 @@ use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::overview::{Key, Overview, RATE, WARMUP};
 use crate::web::{self, CONNECTIONS};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, ceiling, options};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, Wrong, ceiling, options};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "http",
-    traits: |options| Traits {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "http",
+    |options| Traits {
         accepts_any_content: options["content"] == false,
         ..Traits::default()
     },
-    overview: Overview {
+    Overview {
         summary: "requests to systems on the network, as they are (machine of kind \"url\")",
         primary: "throughput",
         machine: &[Key::new("kind", &["\"url\""], "arms are addresses")],
@@ -48,9 +47,7 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("window", &["\"10s\""], "load that is counted"),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 /// Keys of a plan that set expectations.
 const SPELLING: Spelling = Spelling {
@@ -79,43 +76,42 @@ struct Options {
     content: bool,
     /// Whether any certificate is accepted.
     insecure: bool,
-    warmup_ns: u64,
-    window_ns: u64,
+    #[serde(flatten)]
+    timing: Timing,
     deadline_ns: u64,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let paths = if fields.takes("paths") {
-        options::paths(fields, "paths")
-    } else {
-        Some(vec!["/".into()])
-    };
-    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "16");
-    let keep_alive = options::flag(fields, "keep_alive", true);
-    let threads = fields.count("threads", 1..=64);
-    let rate_per_s = options::rate(fields);
-    let host = read_host(fields);
-    let status = options::count(fields, "status", 100..=599, 200);
-    let content = options::flag(fields, "content", true);
-    let insecure = options::flag(fields, "insecure", false);
-    let timing = options::timing(fields);
-    let deadline = options::deadline(fields);
-    let timing = timing?;
-    let options = Options {
-        paths: paths?,
-        connections: connections? as u32,
-        keep_alive: keep_alive?,
-        threads: threads.map(|threads| threads as u32),
-        rate_per_s,
-        host,
-        status: status? as u16,
-        content: content?,
-        insecure: insecure?,
-        warmup_ns: timing.warmup.as_nanos() as u64,
-        window_ns: timing.window.as_nanos() as u64,
-        deadline_ns: deadline?.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let paths = if fields.takes("paths") {
+            options::paths(fields, "paths")
+        } else {
+            Some(vec!["/".into()])
+        };
+        let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "16");
+        let keep_alive = options::flag(fields, "keep_alive", true);
+        let threads = fields.count("threads", 1..=64);
+        let rate_per_s = options::rate(fields);
+        let host = read_host(fields);
+        let status = options::count(fields, "status", 100..=599, 200);
+        let content = options::flag(fields, "content", true);
+        let insecure = options::flag(fields, "insecure", false);
+        let timing = options::timing(fields);
+        let deadline = options::deadline(fields);
+        Some(Self {
+            paths: paths?,
+            connections: connections? as u32,
+            keep_alive: keep_alive?,
+            threads: threads.map(|threads| threads as u32),
+            rate_per_s,
+            host,
+            status: status? as u16,
+            content: content?,
+            insecure: insecure?,
+            timing: timing?,
+            deadline_ns: deadline?.as_nanos() as u64,
+        })
+    }
 }
 
 /// Value of the `Host` field. Control characters and blanks could end the field or the head.
@@ -235,21 +231,16 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        Timing::from_ns(self.warmup_ns, self.window_ns)
+        self.timing
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
         let learnt = self
             .servers(context)
             .and_then(|servers| Ok((self.learn_all(&servers)?, servers)));
         let ((exchanges, facts), servers) = learnt.map_err(|why| Wrong(format!("{why:#}")))?;
         let traffic = self.traffic(context, servers, exchanges);
-        let driven = web::drive(&traffic, stop, watcher)?;
+        let driven = web::drive(&traffic, control)?;
         Ok(Driven { facts, ..driven })
     }
 

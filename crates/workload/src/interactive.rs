@@ -25,12 +25,12 @@ use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, check_stop};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, check_stop};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "interactive",
-    traits: |_| Traits::default(),
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "interactive",
+    |_| Traits::default(),
+    Overview {
         summary: "how late a task wakes beside others that only compute",
         primary: "wakeup-p99",
         machine: &[],
@@ -49,9 +49,7 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("window", &["\"3s\""], "load that is counted, of each step"),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
@@ -59,8 +57,8 @@ struct Options {
     tasks: Vec<u64>,
     /// What these tasks do.
     beside: Beside,
-    warmup_ns: u64,
-    window_ns: u64,
+    #[serde(flatten)]
+    timing: Timing,
 }
 
 /// What the other tasks do.
@@ -86,42 +84,37 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// Work after each wake-up, in rounds of arithmetic: some tens of microseconds on a current CPU.
 const WORK_ROUNDS: u64 = 20_000;
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let tasks = options::steps(fields, "tasks", 0..=10_000, "[0, 1, 8, 64, 256]");
-    let beside = if fields.takes("beside") {
-        fields.variant("beside")
-    } else {
-        Some(Beside::Computing)
-    };
-    let timing = options::timing(fields)?;
-    let options = Options {
-        tasks: tasks?,
-        beside: beside?,
-        warmup_ns: timing.warmup.as_nanos() as u64,
-        window_ns: timing.window.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let tasks = options::steps(fields, "tasks", 0..=10_000, "[0, 1, 8, 64, 256]");
+        let beside = if fields.takes("beside") {
+            fields.variant("beside")
+        } else {
+            Some(Beside::Computing)
+        };
+        let timing = options::timing(fields);
+        Some(Self {
+            tasks: tasks?,
+            beside: beside?,
+            timing: timing?,
+        })
+    }
 }
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing::for_steps(self.tasks.len(), self.warmup_ns, self.window_ns)
+        self.timing.of_steps(self.tasks.len())
     }
 
-    fn drive(
-        &self,
-        _: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
+    fn drive(&self, _: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let mut ticker = Ticker::begin(control.watcher, self.timing.warmup);
         let before = thread_name();
         // Profiles distinguish tasks by name. On failure the task keeps the name of its process.
         let _ = set_name(c"waker");
         let mut steps = Vec::new();
         for tasks in &self.tasks {
             let others = vec![(); *tasks as usize];
-            let measure = || self.measure(stop, &mut ticker);
+            let measure = || self.measure(control.stop, &mut ticker);
             let beside = |(): &(), stop: &AtomicBool| match self.beside {
                 Beside::Computing => compute_until(stop),
                 Beside::SystemCalls => poll_until(stop),
@@ -159,8 +152,8 @@ impl Options {
     /// the window.
     fn measure(&self, stop: &AtomicBool, ticker: &mut Ticker<'_>) -> Result<Latency> {
         let began = Instant::now();
-        let opens = Duration::from_nanos(self.warmup_ns);
-        let closes = opens + Duration::from_nanos(self.window_ns);
+        let opens = self.timing.warmup;
+        let closes = opens + self.timing.window;
         let mut waits = Latency::new();
         for number in 1.. {
             let due = INTERVAL * number;

@@ -25,12 +25,12 @@ use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, Wrong, check_stop};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "io-mix",
-    traits: |_| Traits::default(),
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "io-mix",
+    |_| Traits::default(),
+    Overview {
         summary: "reads a file from a disk of its own beside streams of writes",
         primary: "read-time",
         machine: &[
@@ -63,9 +63,7 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("limit", &["\"5m\""], ""),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
@@ -98,23 +96,24 @@ fn block_bytes() -> u64 {
     BLOCK as u64
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let sizes = (8 << 20)..=(1 << 40);
-    let file_bytes = options::bytes(fields, "file", sizes.clone(), 500 << 20);
-    let stream_bytes = options::bytes(fields, "stream", sizes, stream_bytes());
-    let read_bytes = options::bytes(fields, "read", 512..=block_bytes(), block_bytes());
-    let lead = read_lead(fields);
-    let writers = options::count(fields, "writers", 0..=64, 1);
-    let timing = options::limit(fields, Duration::from_secs(600));
-    let options = Options {
-        file_bytes: file_bytes?.next_multiple_of(BLOCK as u64),
-        writers: writers?,
-        stream_bytes: stream_bytes?.next_multiple_of(BLOCK as u64),
-        read_bytes: read_bytes?,
-        lead_ns: lead?.as_nanos() as u64,
-        limit_ns: timing?.window.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let sizes = (8 << 20)..=(1 << 40);
+        let file_bytes = options::bytes(fields, "file", sizes.clone(), 500 << 20);
+        let stream_bytes = options::bytes(fields, "stream", sizes, stream_bytes());
+        let read_bytes = options::bytes(fields, "read", 512..=block_bytes(), block_bytes());
+        let lead = read_lead(fields);
+        let writers = options::count(fields, "writers", 0..=64, 1);
+        let timing = options::limit(fields, Duration::from_secs(600));
+        Some(Self {
+            file_bytes: file_bytes?.next_multiple_of(BLOCK as u64),
+            writers: writers?,
+            stream_bytes: stream_bytes?.next_multiple_of(BLOCK as u64),
+            read_bytes: read_bytes?,
+            lead_ns: lead?.as_nanos() as u64,
+            limit_ns: timing?.window.as_nanos() as u64,
+        })
+    }
 }
 
 fn read_lead(fields: &Fields<'_>) -> Option<Duration> {
@@ -162,16 +161,11 @@ impl Workload for Options {
         Ok(Vec::new())
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
         let dir = disk::place(context);
         disk::forget_cached()?;
         let lead = Duration::from_nanos(self.lead_ns);
-        let mut ticker = Ticker::begin(watcher, lead);
+        let mut ticker = Ticker::begin(control.watcher, lead);
         let writing = Writing::default();
         let (read, written) = thread::scope(|scope| {
             let writers: Vec<_> = (0..self.writers)
@@ -181,13 +175,13 @@ impl Workload for Options {
                     scope.spawn(move || write_stream(&file, self.stream_bytes, seed, writing))
                 })
                 .collect();
-            wait(lead, stop, &mut ticker);
+            wait(lead, control.stop, &mut ticker);
             let before = writing.bytes.load(Ordering::Relaxed);
             let limit = Duration::from_nanos(self.limit_ns);
             let request_bytes = self.read_bytes as usize;
             let mut on_block = || {
                 ticker.tick(1);
-                check_stop(stop)
+                check_stop(control.stop)
             };
             let file = dir.join(FILE);
             let read = read_file(&file, context.seed, request_bytes, limit, &mut on_block);

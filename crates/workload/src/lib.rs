@@ -63,7 +63,9 @@ use record::load::Tick;
 use record::metric::Figure;
 use record::protocol::WorkloadJob;
 use record::protocol::drive::Driven;
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::context::WorkloadContext;
 use crate::figures::Seen;
@@ -111,41 +113,88 @@ pub(crate) struct Kind {
     /// Description for authors of plans.
     pub(crate) overview: Overview,
     /// Traits for other crates, given the options.
-    pub(crate) traits: fn(&serde_json::Value) -> Traits,
+    pub(crate) traits: fn(&Value) -> Traits,
     /// Reads the kind's keys. Records mistakes and returns `None` if there are any.
-    pub(crate) check: fn(&Fields<'_>) -> Option<Checked>,
+    check: fn(&Fields<'_>) -> Option<Checked>,
     /// Rebuilds the workload from the options that `check` wrote.
-    pub(crate) from_options: fn(&serde_json::Value) -> serde_json::Result<Box<dyn Workload>>,
+    from_options: fn(&Value) -> serde_json::Result<Box<dyn Workload>>,
 }
 
-/// The checked keys of a kind.
-pub(crate) struct Checked {
-    /// Options for `from_options`.
-    pub(crate) options: serde_json::Value,
-    /// How long the workload loads the server.
-    pub(crate) timing: Timing,
-    /// Expected duration, if `timing` is only a limit.
-    pub(crate) expected: Option<Duration>,
-}
-
-impl Checked {
-    fn new(options: &impl Serialize, timing: Timing) -> Self {
-        let options = serde_json::to_value(options).expect("options are plain data");
+impl Kind {
+    pub(crate) const fn of<O: FromPlan + 'static>(
+        word: &'static str,
+        traits: fn(&Value) -> Traits,
+        overview: Overview,
+    ) -> Self {
         Self {
-            options,
-            timing,
-            expected: None,
+            word,
+            overview,
+            traits,
+            check: |fields| {
+                let expected = O::expected(fields);
+                let options = O::read(fields)?;
+                Some(Checked {
+                    timing: options.timing(),
+                    options: serde_json::to_value(options).expect("options are plain data"),
+                    expected,
+                })
+            },
+            from_options: |options| Ok(Box::new(O::deserialize(options)?)),
         }
     }
 }
 
+/// Options of a kind, which are its workload.
+pub(crate) trait FromPlan: Workload + Serialize + DeserializeOwned {
+    /// Reads the kind's keys. Records mistakes and returns `None` if there are any.
+    fn read(fields: &Fields<'_>) -> Option<Self>;
+
+    /// Expected duration, if the timing is only a limit.
+    fn expected(_fields: &Fields<'_>) -> Option<Duration> {
+        None
+    }
+}
+
+/// The checked keys of a kind.
+struct Checked {
+    /// Options for `from_options`.
+    options: Value,
+    /// How long the workload loads the server.
+    timing: Timing,
+    /// Expected duration, if `timing` is only a limit.
+    expected: Option<Duration>,
+}
+
 /// How long a workload loads its server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "TimingNs", into = "TimingNs")]
 pub struct Timing {
     /// Load that is not counted.
     pub warmup: Duration,
     /// Load that is counted.
     pub window: Duration,
+}
+
+/// A timing, as options have it.
+#[derive(Serialize, Deserialize)]
+struct TimingNs {
+    warmup_ns: u64,
+    window_ns: u64,
+}
+
+impl From<TimingNs> for Timing {
+    fn from(timing: TimingNs) -> Self {
+        Self::from_ns(timing.warmup_ns, timing.window_ns)
+    }
+}
+
+impl From<Timing> for TimingNs {
+    fn from(timing: Timing) -> Self {
+        Self {
+            warmup_ns: timing.warmup.as_nanos() as u64,
+            window_ns: timing.window.as_nanos() as u64,
+        }
+    }
 }
 
 impl Timing {
@@ -157,8 +206,8 @@ impl Timing {
     }
 
     /// Timing of successive steps, each with a warm-up. Only the first warm-up is not counted.
-    pub(crate) fn for_steps(steps: usize, warmup_ns: u64, window_ns: u64) -> Self {
-        let Self { warmup, window } = Self::from_ns(warmup_ns, window_ns);
+    pub(crate) fn of_steps(self, steps: usize) -> Self {
+        let Self { warmup, window } = self;
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
         let all = (warmup + window).saturating_mul(steps);
         Self {
@@ -196,16 +245,6 @@ pub struct SharedStart {
     pub start_ns: u64,
 }
 
-/// A watcher for tests that only check the result of a drive.
-#[cfg(test)]
-pub(crate) struct NullWatcher;
-
-#[cfg(test)]
-impl Watcher for NullWatcher {
-    fn begins(&mut self) {}
-    fn ticks(&mut self, _: Tick) {}
-}
-
 /// Observes a drive.
 pub trait Watcher {
     /// Called once by a drive of a single load, when it is ready. Returns `None` if the load is not
@@ -225,6 +264,14 @@ pub trait Watcher {
 
     /// Called once per second after `begins`.
     fn ticks(&mut self, tick: Tick);
+}
+
+/// How the agent controls a drive.
+pub struct Control<'c> {
+    /// Set when the drive has to end.
+    pub stop: &'c AtomicBool,
+    /// Observes it.
+    pub watcher: &'c mut (dyn Watcher + Send),
 }
 
 /// A server, its data, its clients, its metrics and the checks of its responses.
@@ -308,13 +355,8 @@ pub trait Workload: Send + Sync {
     }
 
     /// Loads the server from a thread in the clients' network namespace, until the window is over
-    /// or `stop` is set.
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven>;
+    /// or the agent stops it.
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven>;
 
     /// The traffic of `drive`, as requests to a null server for as many bytes each; `None` if that
     /// says nothing about the clients. Called where `drive` is, but without services.

@@ -15,7 +15,6 @@ mod sockets;
 mod threads;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -31,15 +30,15 @@ use crate::figures::secondary;
 use crate::limits::growth::{Grown, Growth};
 use crate::options;
 use crate::overview::{Key, Overview};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "limits",
-    traits: |options| Traits {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "limits",
+    |options| Traits {
         makes_devices: options["file_system_bytes"] != 0,
         ..Traits::default()
     },
-    overview: Overview {
+    Overview {
         summary: "how many processes, threads, files, sockets, devices and TiB a kernel bears",
         primary: "reached",
         machine: &[],
@@ -60,9 +59,7 @@ pub(crate) const KIND: Kind = Kind {
             ),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
@@ -83,32 +80,34 @@ const MAX_PIDS: u64 = 4 << 20;
 /// Sizes of file systems; the maximum is the largest file of ext4 with blocks of 4 KiB.
 const SIZES: std::ops::RangeInclusive<u64> = (1 << 30)..=(16 << 40);
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let count = |key, most| options::count(fields, key, 0..=most, 0);
-    let processes = count("processes", MAX_PIDS);
-    let threads = count("threads", MAX_PIDS);
-    // The agent may open 2^20 files, and needs some itself.
-    let files = count("files", 1_000_000);
-    let sockets = count("sockets", 1_000_000);
-    let devices = count("devices", 100_000);
-    let file_system_bytes = options::bytes(fields, "file_system", SIZES, 0);
-    let timing = options::limit(fields, Duration::from_secs(1800));
-    let options = Options {
-        processes: processes?,
-        threads: threads?,
-        files: files?,
-        sockets: sockets?,
-        devices: devices?,
-        file_system_bytes: file_system_bytes?,
-        limit_ns: timing?.window.as_nanos() as u64,
-    };
-    if options.wanted().is_empty() {
-        let what = "no limit to look for";
-        let remedy = "write processes, threads, files, sockets, devices or file_system";
-        fields.wrong("kind", what, remedy);
-        return None;
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let count = |key, most| options::count(fields, key, 0..=most, 0);
+        let processes = count("processes", MAX_PIDS);
+        let threads = count("threads", MAX_PIDS);
+        // The agent may open 2^20 files, and needs some itself.
+        let files = count("files", 1_000_000);
+        let sockets = count("sockets", 1_000_000);
+        let devices = count("devices", 100_000);
+        let file_system_bytes = options::bytes(fields, "file_system", SIZES, 0);
+        let timing = options::limit(fields, Duration::from_secs(1800));
+        let options = Self {
+            processes: processes?,
+            threads: threads?,
+            files: files?,
+            sockets: sockets?,
+            devices: devices?,
+            file_system_bytes: file_system_bytes?,
+            limit_ns: timing?.window.as_nanos() as u64,
+        };
+        if options.wanted().is_empty() {
+            let what = "no limit to look for";
+            let remedy = "write processes, threads, files, sockets, devices or file_system";
+            fields.wrong("kind", what, remedy);
+            return None;
+        }
+        Some(options)
     }
-    Some(Checked::new(&options, options.timing()))
 }
 
 /// Makes and uses objects of a kind.
@@ -154,14 +153,9 @@ impl Workload for Options {
         Timing::from_ns(0, self.limit_ns)
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
         let limit = Duration::from_nanos(self.limit_ns);
-        let mut growth = Growth::begin(watcher, limit, stop);
+        let mut growth = Growth::begin(control.watcher, limit, control.stop);
         let mut all = Vec::new();
         for (reach, wanted) in self.wanted() {
             all.push(reach(context, &mut growth, wanted)?);
@@ -224,7 +218,6 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::NullWatcher;
     use crate::testing::{self, check_mistakes};
 
     #[test]
@@ -250,8 +243,7 @@ mod tests {
         let options: Options = testing::options(text).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let context = WorkloadContext::without_server(dir.path().into(), 1, 7);
-        let stop = AtomicBool::new(false);
-        let driven = options.drive(&context, &stop, &mut NullWatcher).unwrap();
+        let driven = testing::drive(&options, &context).unwrap();
         let is_count = |figure: &&Figure| figure.spec.direction == Direction::Higher;
         let counts = driven.figures.iter().filter(is_count);
         let counts = counts.map(|figure| format!("{} {}", figure.spec.name, figure.value));

@@ -9,7 +9,7 @@ use std::io::{PipeReader, PipeWriter, Read as _, Write as _, pipe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use plan::Traits;
@@ -26,12 +26,12 @@ use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, Wrong, check_stop};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "locks",
-    traits: |_| Traits::default(),
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "locks",
+    |_| Traits::default(),
+    Overview {
         summary: "takes a lock alone and against others: a pipe, futex, futex2",
         primary: "futex-contended",
         machine: &[],
@@ -45,27 +45,25 @@ pub(crate) const KIND: Kind = Kind {
             ),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     /// Number of tasks that compete for the lock.
     tasks: u64,
-    warmup_ns: u64,
-    window_ns: u64,
+    #[serde(flatten)]
+    timing: Timing,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let tasks = options::count(fields, "tasks", 2..=10_000, 8);
-    let timing = options::timing(fields)?;
-    let options = Options {
-        tasks: tasks?,
-        warmup_ns: timing.warmup.as_nanos() as u64,
-        window_ns: timing.window.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let tasks = options::count(fields, "tasks", 2..=10_000, 8);
+        let timing = options::timing(fields);
+        Some(Self {
+            tasks: tasks?,
+            timing: timing?,
+        })
+    }
 }
 
 /// How a task waits for the lock.
@@ -91,23 +89,18 @@ type Cost = (LockKind, f64, f64);
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing::for_steps(2 * LockKind::VARIANTS.len(), self.warmup_ns, self.window_ns)
+        self.timing.of_steps(2 * LockKind::VARIANTS.len())
     }
 
-    fn drive(
-        &self,
-        _: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
+    fn drive(&self, _: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let mut ticker = Ticker::begin(control.watcher, self.timing.warmup);
         let mut costs = Vec::new();
         for &kind in LockKind::VARIANTS {
             if kind == LockKind::Futex2 && !has_futex2() {
                 continue;
             }
-            let alone_ns = self.run(kind, 1, stop, &mut ticker)?;
-            let contended_ns = self.run(kind, self.tasks, stop, &mut ticker)?;
+            let alone_ns = self.run(kind, 1, control.stop, &mut ticker)?;
+            let contended_ns = self.run(kind, self.tasks, control.stop, &mut ticker)?;
             costs.push((kind, alone_ns, contended_ns));
         }
         Ok(Driven {
@@ -141,9 +134,9 @@ impl Options {
             }
         };
         let (took, count) = run_beside("locks", &counts, take, || {
-            thread::sleep(Duration::from_nanos(self.warmup_ns));
+            thread::sleep(self.timing.warmup);
             let (began, before) = (Instant::now(), sum());
-            thread::sleep(Duration::from_nanos(self.window_ns));
+            thread::sleep(self.timing.window);
             (began.elapsed(), sum() - before)
         })?;
         check_stop(stop)?;
@@ -300,19 +293,17 @@ fn figures(costs: &[Cost]) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NullWatcher;
+    use crate::testing;
 
     /// `drive` fails if a count is lost.
     #[test]
     fn no_count_is_lost_by_any_lock() {
         let options = Options {
             tasks: 4,
-            warmup_ns: 1_000_000,
-            window_ns: 50_000_000,
+            timing: Timing::from_ns(1_000_000, 50_000_000),
         };
         let context = WorkloadContext::example();
-        let stop = AtomicBool::new(false);
-        let driven = options.drive(&context, &stop, &mut NullWatcher).unwrap();
+        let driven = testing::drive(&options, &context).unwrap();
         let figures = driven.figures.iter();
         let names: Vec<_> = figures.map(|figure| figure.spec.name.as_str()).collect();
         let always = [

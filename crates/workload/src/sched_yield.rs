@@ -20,12 +20,12 @@ use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, Wrong, check_stop};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "sched-yield",
-    traits: |_| Traits::default(),
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "sched-yield",
+    |_| Traits::default(),
+    Overview {
         summary: "what choosing the next task costs among many that could run",
         primary: "yield-last",
         machine: &[],
@@ -39,41 +39,35 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("window", &["\"1s\""], "load that is counted, of each step"),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     /// Tasks of each step, rising.
     tasks: Vec<u64>,
-    warmup_ns: u64,
-    window_ns: u64,
+    #[serde(flatten)]
+    timing: Timing,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let tasks = options::steps(fields, "tasks", 1..=10_000, "[2, 8, 32, 128, 512]");
-    let timing = options::timing(fields)?;
-    let options = Options {
-        tasks: tasks?,
-        warmup_ns: timing.warmup.as_nanos() as u64,
-        window_ns: timing.window.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let tasks = options::steps(fields, "tasks", 1..=10_000, "[2, 8, 32, 128, 512]");
+        let timing = options::timing(fields);
+        Some(Self {
+            tasks: tasks?,
+            timing: timing?,
+        })
+    }
 }
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing::for_steps(self.tasks.len(), self.warmup_ns, self.window_ns)
+        self.timing.of_steps(self.tasks.len())
     }
 
-    fn drive(
-        &self,
-        _: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let (mut watcher, mut ticker) = (Some(watcher), None);
+    fn drive(&self, _: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let stop = control.stop;
+        let (mut watcher, mut ticker) = (Some(&mut *control.watcher), None);
         let mut steps = Vec::new();
         for tasks in &self.tasks {
             let done: Vec<Count> = (0..*tasks).map(|_| Count::default()).collect();
@@ -81,7 +75,7 @@ impl Workload for Options {
                 wait_for_all(&done, stop);
                 let ticker = ticker.get_or_insert_with(|| {
                     let watcher = watcher.take().expect("a drive begins once");
-                    Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns))
+                    Ticker::begin(watcher, self.timing.warmup)
                 });
                 self.step(&done, stop, ticker)
             };
@@ -104,9 +98,9 @@ impl Options {
                 .map(|count| count.0.load(Ordering::Relaxed))
                 .sum()
         };
-        thread::sleep(Duration::from_nanos(self.warmup_ns));
+        thread::sleep(self.timing.warmup);
         let (began, before) = (Instant::now(), sum());
-        thread::sleep(Duration::from_nanos(self.window_ns));
+        thread::sleep(self.timing.window);
         let (took, count) = (began.elapsed(), sum() - before);
         check_stop(stop)?;
         ticker.tick(count);

@@ -14,7 +14,6 @@ mod profile;
 pub(crate) mod samba;
 mod torture;
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -32,12 +31,12 @@ use crate::service::Service;
 use crate::smb::samba::SERVICE;
 use crate::smb::torture::{Report, Run};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "smb",
-    traits: |_| Traits::default(),
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "smb",
+    |_| Traits::default(),
+    Overview {
         summary: "Samba under office applications of the NetBench kind, as smbtorture plays them",
         primary: "throughput",
         machine: &[],
@@ -56,9 +55,7 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("window", &["\"8s\""], "load that is counted"),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 /// Largest number of clients; each needs a process, and one of smbd.
 pub(crate) const CLIENTS: u64 = 1000;
@@ -71,14 +68,15 @@ struct Options {
     clients: u32,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let clients = options::required_count(fields, "clients", 1..=CLIENTS, "12");
-    let smb = Smb::read(fields);
-    let options = Options {
-        clients: clients? as u32,
-        smb: smb?,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let clients = options::required_count(fields, "clients", 1..=CLIENTS, "12");
+        let smb = Smb::read(fields);
+        Some(Self {
+            clients: clients? as u32,
+            smb: smb?,
+        })
+    }
 }
 
 impl Workload for Options {
@@ -98,13 +96,8 @@ impl Workload for Options {
         Ok(vec![self.smb.service(context)?])
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let report = self.smb.drive(&[self.clients], context, stop, watcher)?[0];
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let report = self.smb.drive(&[self.clients], context, control)?[0];
         let mut figures = vec![
             Figure::new(
                 "throughput",
@@ -115,7 +108,7 @@ impl Workload for Options {
             ),
             lower("latency-mean", "us", report.operation_us()),
         ];
-        figures.extend(profile::read(context, stop)?);
+        figures.extend(profile::read(context, control.stop)?);
         figures.push(lower("errors", "operations", report.unexpected as f64));
         Ok(Driven {
             figures,
@@ -201,17 +194,16 @@ impl Smb {
         &self,
         steps: &[u32],
         context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
+        control: &mut Control<'_>,
     ) -> Result<Vec<Report>> {
-        deposit::put(context, stop)?;
-        let mut ticker = Ticker::begin(watcher, self.timing(steps).warmup);
+        deposit::put(context, control.stop)?;
+        let mut ticker = Ticker::begin(control.watcher, self.timing(steps).warmup);
         let mut reports = Vec::new();
         for clients in steps {
             let run = self.run(*clients);
-            reports.push(run.perform(context, stop, &mut || ticker.tick(0))?);
+            reports.push(run.perform(context, control.stop, &mut || ticker.tick(0))?);
         }
-        deposit::check(context, stop)?;
+        deposit::check(context, control.stop)?;
         Ok(reports)
     }
 

@@ -3,8 +3,6 @@
 //! After `NetBench` 5.01 in Mindcraft's report of April 1999: 1 to 144 clients. NT 4.0 climbed to
 //! 286.7 Mbit/s, Linux 2.2.2 with Samba to 114.6; up to 30 clients Linux was 20 to 25 % ahead.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 use plan::Traits;
 use plan::fields::Fields;
@@ -18,12 +16,12 @@ use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
 use crate::smb::{CLIENTS, PACKAGES, Smb};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "smb-ramp",
-    traits: |_| Traits::default(),
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "smb-ramp",
+    |_| Traits::default(),
+    Overview {
         summary: "the same with more and more clients: where is the knee?",
         primary: "peak",
         machine: &[Key::new("memory", &["\"2GiB\""], "files of 144 clients")],
@@ -38,9 +36,7 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("window", &["\"4s\""], "load that is counted, of each step"),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
@@ -50,15 +46,16 @@ struct Options {
     clients: Vec<u32>,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let example = "[1, 12, 30, 60, 96, 144]";
-    let steps = options::steps(fields, "clients", 1..=CLIENTS, example);
-    let smb = Smb::read(fields);
-    let options = Options {
-        clients: steps?.into_iter().map(|step| step as u32).collect(),
-        smb: smb?,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let example = "[1, 12, 30, 60, 96, 144]";
+        let steps = options::steps(fields, "clients", 1..=CLIENTS, example);
+        let smb = Smb::read(fields);
+        Some(Self {
+            clients: steps?.into_iter().map(|step| step as u32).collect(),
+            smb: smb?,
+        })
+    }
 }
 
 impl Workload for Options {
@@ -78,13 +75,8 @@ impl Workload for Options {
         Ok(vec![self.smb.service(context)?])
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let reports = self.smb.drive(&self.clients, context, stop, watcher)?;
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let reports = self.smb.drive(&self.clients, context, control)?;
         let points = self
             .clients
             .iter()

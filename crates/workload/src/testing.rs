@@ -3,14 +3,19 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Child;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use expect_test::Expect;
 use plan::fields::{Fields, Page};
+use record::load::Tick;
 use serde::de::DeserializeOwned;
 
+use crate::context::WorkloadContext;
 use crate::service::Service;
+use crate::{Control, Driven, Watcher, Workload};
 
 /// Reads a `[[workload]]` table. The error has all mistakes.
 pub(crate) fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
@@ -56,4 +61,20 @@ pub(crate) fn start_service(service: &Service, dir: &Path, env: &[(&str, &str)])
         thread::sleep(Duration::from_millis(50));
     }
     process
+}
+
+/// Drives a workload to its end, unobserved.
+pub(crate) fn drive(workload: &dyn Workload, context: &WorkloadContext) -> Result<Driven> {
+    let mut control = Control {
+        stop: &AtomicBool::new(false),
+        watcher: &mut NullWatcher,
+    };
+    workload.drive(context, &mut control)
+}
+
+struct NullWatcher;
+
+impl Watcher for NullWatcher {
+    fn begins(&mut self) {}
+    fn ticks(&mut self, _: Tick) {}
 }

@@ -20,12 +20,12 @@ use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, Wrong, check_stop};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "threads",
-    traits: |_| Traits::default(),
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "threads",
+    |_| Traits::default(),
+    Overview {
         summary: "creates and ends threads",
         primary: "total-time",
         machine: &[],
@@ -34,9 +34,7 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("at_once", &["50"], ""),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
@@ -53,16 +51,17 @@ const STACK_BYTES: usize = 64 << 10;
 /// Number of threads between two checks of the clock.
 const CHECK_INTERVAL: u64 = 256;
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let count = options::count(fields, "count", 1..=100_000_000, 100_000);
-    let at_once = options::count(fields, "at_once", 1..=10_000, 50);
-    let timing = options::limit(fields, Duration::from_secs(600));
-    let options = Options {
-        count: count?,
-        at_once: at_once? as usize,
-        limit_ns: timing?.window.as_nanos() as u64,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let count = options::count(fields, "count", 1..=100_000_000, 100_000);
+        let at_once = options::count(fields, "at_once", 1..=10_000, 50);
+        let timing = options::limit(fields, Duration::from_secs(600));
+        Some(Self {
+            count: count?,
+            at_once: at_once? as usize,
+            limit_ns: timing?.window.as_nanos() as u64,
+        })
+    }
 }
 
 impl Workload for Options {
@@ -70,13 +69,8 @@ impl Workload for Options {
         Timing::from_ns(0, self.limit_ns)
     }
 
-    fn drive(
-        &self,
-        _: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let mut ticker = Ticker::begin(watcher, Duration::ZERO);
+    fn drive(&self, _: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let mut ticker = Ticker::begin(control.watcher, Duration::ZERO);
         let lived = Arc::new(AtomicU64::new(0));
         let began = Instant::now();
         let mut alive = VecDeque::new();
@@ -88,7 +82,7 @@ impl Workload for Options {
             // Not for each thread, because it would add to the measured time.
             if number % CHECK_INTERVAL == CHECK_INTERVAL - 1 {
                 ticker.tick(CHECK_INTERVAL);
-                self.check_end(began, stop)?;
+                self.check_end(began, control.stop)?;
             }
         }
         while !alive.is_empty() {

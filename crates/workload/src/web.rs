@@ -12,7 +12,6 @@ pub(crate) mod site_workload;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -36,19 +35,21 @@ use crate::context::WorkloadContext;
 use crate::nginx;
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::{Driven, SharedStart, Timing, Watcher, data, options};
+use crate::{Control, Driven, SharedStart, Timing, data, options};
 
 /// Options of every web workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Web {
     pub(crate) server: Server,
+    /// Most connections at once, each with one request under way.
+    pub(crate) connections: u32,
     pub(crate) keep_alive: bool,
     /// Client threads; `None` for one per CPU.
     threads: Option<u32>,
     /// Number of source addresses; 0 for the default address.
     addresses: u32,
-    warmup_ns: u64,
-    window_ns: u64,
+    #[serde(flatten)]
+    pub(crate) timing: Timing,
     deadline_ns: u64,
 }
 
@@ -99,8 +100,14 @@ pub(crate) const CONNECTIONS: u64 = 10_000;
 const ADDRESSES: u64 = 4000;
 
 impl Web {
-    /// Reads the keys of all web workloads; `connections` is the maximum number of connections.
-    pub(crate) fn read(fields: &Fields<'_>, connections: Option<u64>) -> Option<Self> {
+    /// Reads the keys of all web workloads; `example` is a number of connections.
+    pub(crate) fn read(fields: &Fields<'_>, example: &str) -> Option<Self> {
+        let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, example);
+        Self::with_connections(fields, connections)
+    }
+
+    /// Reads the keys of all web workloads but `connections`.
+    pub(crate) fn with_connections(fields: &Fields<'_>, connections: Option<u64>) -> Option<Self> {
         let server = read_server(fields);
         let keep_alive = options::flag(fields, "keep_alive", true);
         let threads = fields.count("threads", 1..=64);
@@ -117,14 +124,13 @@ impl Web {
         let addresses = options::count(fields, "addresses", 1..=ADDRESSES, 0);
         let timing = options::timing(fields);
         let deadline = options::deadline(fields);
-        let timing = timing?;
         Some(Self {
             server: server?,
+            connections: connections? as u32,
             keep_alive: keep_alive?,
             threads: threads.map(|threads| threads as u32),
             addresses: addresses? as u32,
-            warmup_ns: timing.warmup.as_nanos() as u64,
-            window_ns: timing.window.as_nanos() as u64,
+            timing: timing?,
             deadline_ns: deadline?.as_nanos() as u64,
         })
     }
@@ -136,22 +142,8 @@ impl Web {
         }
     }
 
-    pub(crate) fn timing(&self) -> Timing {
-        Timing::from_ns(self.warmup_ns, self.window_ns)
-    }
-
-    /// Timing of a ramp with this many steps.
-    pub(crate) fn timing_of(&self, steps: usize) -> Timing {
-        Timing::for_steps(steps, self.warmup_ns, self.window_ns)
-    }
-
     /// Writes the site and the server's configuration.
-    pub(crate) fn service(
-        &self,
-        context: &WorkloadContext,
-        connections: u32,
-        extra: String,
-    ) -> Result<Service> {
+    pub(crate) fn service(&self, context: &WorkloadContext, extra: &str) -> Result<Service> {
         let root = context.make_dir("site")?;
         let site = site(context.seed);
         for (name, content) in &site {
@@ -163,14 +155,22 @@ impl Web {
             body: Some(site[0].1.as_slice().into()),
         };
         let set_up = SetUp {
-            connections,
+            extra: extra.into(),
+            ..self.set_up(root, probe)
+        };
+        self.service_of(context, set_up)
+    }
+
+    /// The files in a directory, and nothing else.
+    pub(crate) fn set_up(&self, root: PathBuf, probe: Probe) -> SetUp {
+        SetUp {
+            connections: self.connections,
             keep_alive: self.keep_alive,
             root,
             programs: None,
-            extra,
+            extra: String::new(),
             probe,
-        };
-        self.service_of(context, set_up)
+        }
     }
 
     /// Writes the server's configuration.
@@ -181,19 +181,18 @@ impl Web {
         }
     }
 
-    /// A closed loop without think time: each of `connections` clients fetches page and images in
-    /// turn.
-    pub(crate) fn traffic(&self, context: &WorkloadContext, connections: u32) -> Traffic {
+    /// A closed loop without think time: each client fetches page and images in turn.
+    pub(crate) fn traffic(&self, context: &WorkloadContext) -> Traffic {
         let exchanges = site(context.seed)
             .into_iter()
             .map(|(name, content)| Exchange::get(format!("/{name}"), Expect::body(content)));
-        let Timing { warmup, window } = self.timing();
+        let Timing { warmup, window } = self.timing;
         Traffic {
             host: "bakeoff".into(),
-            connections,
+            connections: self.connections,
             keep_alive: self.keep_alive,
             sources: context.sources(self.addresses),
-            threads: context.client_threads(self.threads, connections),
+            threads: context.client_threads(self.threads, self.connections),
             more_servers: context.more_at(80),
             deadline: Duration::from_nanos(self.deadline_ns),
             warmup,
@@ -205,20 +204,18 @@ impl Web {
 }
 
 /// Runs a single load.
-pub(crate) fn drive(
-    traffic: &Traffic,
-    stop: &AtomicBool,
-    watcher: &mut dyn Watcher,
-) -> Result<Driven> {
-    let (traffic, start_ns) = match watcher.shared_start()? {
+pub(crate) fn drive(traffic: &Traffic, control: &mut Control<'_>) -> Result<Driven> {
+    let (traffic, start_ns) = match control.watcher.shared_start()? {
         None => (Cow::Borrowed(traffic), clock::now_ns()),
         Some(SharedStart { part, start_ns }) => {
             let (host_traffic, delay) = merge::host_part(traffic, part);
             (Cow::Owned(host_traffic), start_ns + delay.as_nanos() as u64)
         }
     };
-    watcher.begins();
-    let load = run::run_at(&traffic, start_ns, stop, &mut |tick| watcher.ticks(tick))?;
+    control.watcher.begins();
+    let load = run::run_at(&traffic, start_ns, control.stop, &mut |tick| {
+        control.watcher.ticks(tick)
+    })?;
     let path = LoadPath {
         pace: client_limits::load_pace(&load, &traffic),
         sent_late: client_limits::late(&load),
@@ -235,17 +232,16 @@ pub(crate) fn drive(
 pub(crate) fn ramp(
     traffic: &Traffic,
     levels: &[Level],
-    stop: &AtomicBool,
-    watcher: &mut dyn Watcher,
+    control: &mut Control<'_>,
 ) -> Result<Vec<Step>> {
-    watcher.begins();
+    control.watcher.begins();
     let (mut before, mut now) = (Progress::default(), Progress::default());
     let step_ms = match traffic.end {
         End::After(window) => window.as_millis() as u64,
         End::Count(_) => 0,
     };
     let mut from_ms = 0;
-    let watcher = RefCell::new(watcher);
+    let watcher = RefCell::new(&mut *control.watcher);
     let mut on_tick = |mut tick: Tick| {
         if tick.second <= now.second {
             before.add(&now);
@@ -271,7 +267,7 @@ pub(crate) fn ramp(
     };
     // Both closures are called on this thread, never at the same time.
     let mut on_step = || watcher.borrow_mut().steps();
-    load::ramp::run(traffic, levels, stop, &mut on_step, &mut on_tick)
+    load::ramp::run(traffic, levels, control.stop, &mut on_step, &mut on_tick)
 }
 
 /// Counts of a step so far.
@@ -379,14 +375,14 @@ mod tests {
     fn every_client_requests_the_page_and_both_images() {
         let web = Web {
             server: Server::Nginx,
+            connections: 60,
             keep_alive: true,
             threads: None,
             addresses: 3,
-            warmup_ns: 0,
-            window_ns: 1,
+            timing: Timing::from_ns(0, 1),
             deadline_ns: 1,
         };
-        let traffic = web.traffic(&WorkloadContext::example(), 60);
+        let traffic = web.traffic(&WorkloadContext::example());
         let Mix::Round(exchanges) = &traffic.mix else {
             panic!("each client goes round")
         };
@@ -405,16 +401,8 @@ mod tests {
 
     #[test]
     fn a_ramp_takes_the_time_of_all_its_steps() {
-        let web = Web {
-            server: Server::Nginx,
-            keep_alive: true,
-            threads: None,
-            addresses: 0,
-            warmup_ns: 1_000_000_000,
-            window_ns: 4_000_000_000,
-            deadline_ns: 1,
-        };
-        let Timing { warmup, window } = web.timing_of(3);
+        let step = Timing::from_ns(1_000_000_000, 4_000_000_000);
+        let Timing { warmup, window } = step.of_steps(3);
         assert_eq!((warmup.as_secs(), window.as_secs()), (1, 14));
     }
 }

@@ -3,8 +3,6 @@
 //! After `PagePoker`: several clients that play the same sessions, under stress or at their
 //! leisure.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::{Result, anyhow};
 use load::expect::Expect;
 use load::script::Script;
@@ -15,16 +13,15 @@ use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{self, Seen, secondary};
-use crate::options;
 use crate::overview::{APACHE, Key, Overview};
 use crate::web::site_workload::SiteWorkload;
-use crate::web::{self, CONNECTIONS, Server, Web};
-use crate::{Checked, Driven, Kind, Watcher, Workload};
+use crate::web::{self, Server, Web};
+use crate::{FromPlan, Kind};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "web-browse",
-    traits: |_| Traits::CLIENTS,
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "web-browse",
+    |_| Traits::CLIENTS,
+    Overview {
         summary: "visitors with a script: pages, pictures, thinking, a form",
         primary: "latency-mean",
         machine: &[],
@@ -35,15 +32,12 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("window", &["\"6s\""], "load that is counted"),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     #[serde(flatten)]
     web: Web,
-    connections: u32,
     script: String,
 }
 
@@ -62,20 +56,19 @@ think 50ms
 visit /page.html
 ";
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "30");
-    let script = if fields.takes("script") {
-        read_script(fields)
-    } else {
-        Some(SCRIPT.to_string())
-    };
-    let web = Web::read(fields, connections);
-    let options = Options {
-        connections: connections? as u32,
-        script: script?,
-        web: web?,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let script = if fields.takes("script") {
+            read_script(fields)
+        } else {
+            Some(SCRIPT.to_string())
+        };
+        let web = Web::read(fields, "30");
+        Some(Self {
+            script: script?,
+            web: web?,
+        })
+    }
 }
 
 fn read_script(fields: &Fields<'_>) -> Option<String> {
@@ -88,10 +81,6 @@ fn read_script(fields: &Fields<'_>) -> Option<String> {
 impl SiteWorkload for Options {
     fn web(&self) -> &Web {
         &self.web
-    }
-
-    fn connections(&self) -> u32 {
-        self.connections
     }
 
     fn can_be_shared(&self) -> bool {
@@ -112,19 +101,14 @@ impl SiteWorkload for Options {
         }
     }
 
-    fn send(
-        &self,
-        mut traffic: Traffic,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn adapt(&self, traffic: &mut Traffic) -> Result<()> {
         let mut script = Script::read("script", &self.script)
             .map_err(|problems| anyhow!("script: {problems}"))?;
         for (name, content) in web::site(traffic.seed) {
             script.expect(&format!("/{name}"), &Expect::body(content));
         }
         traffic.mix = Mix::Sessions(script);
-        web::drive(&traffic, stop, watcher)
+        Ok(())
     }
 
     fn conclude(&self, seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {

@@ -9,7 +9,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use base64::Engine as _;
@@ -28,17 +27,16 @@ use crate::database;
 use crate::database::client::Client;
 use crate::database::server::{ACCOUNT, Server};
 use crate::figures::{self, Seen, secondary};
-use crate::options;
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::web::{self, CONNECTIONS, SetUp, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, ceiling};
+use crate::web::{self, SetUp, Web};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, ceiling};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "web-cgi",
-    traits: |_| Traits::CLIENTS,
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "web-cgi",
+    |_| Traits::CLIENTS,
+    Overview {
         summary: "pages that a Perl program makes from a database",
         primary: "throughput",
         machine: &[],
@@ -55,30 +53,24 @@ pub(crate) const KIND: Kind = Kind {
             DEADLINE,
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     #[serde(flatten)]
     web: Web,
-    connections: u32,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "8");
-    let web = Web::read(fields, connections)?;
-    if web.server == web::Server::Nginx {
-        let what = "a program for each page with a server that runs none: nginx";
-        fields.wrong("server", what, "write server = \"apache\"");
-        return None;
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let web = Web::read(fields, "8")?;
+        if web.server == web::Server::Nginx {
+            let what = "a program for each page with a server that runs none: nginx";
+            fields.wrong("server", what, "write server = \"apache\"");
+            return None;
+        }
+        Some(Self { web })
     }
-    let options = Options {
-        connections: connections? as u32,
-        web,
-    };
-    Some(Checked::new(&options, options.timing()))
 }
 
 impl Options {
@@ -87,7 +79,7 @@ impl Options {
         let page = Exchange::get("/cgi-bin/goods", Expect::body(page(goods)));
         Traffic {
             mix: Mix::Round(vec![page]),
-            ..self.web.traffic(context, self.connections)
+            ..self.web.traffic(context)
         }
     }
 }
@@ -113,7 +105,7 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        self.web.timing()
+        self.web.timing
     }
 
     /// The table is filled only when the database runs, so the probe of Apache requests a file.
@@ -123,30 +115,22 @@ impl Workload for Options {
         let database = database::service(Server::Mariadb, &others)?;
         let root = context.make_dir("site")?;
         context.write("site/up.html", UP)?;
+        let probe = Probe::Http {
+            server: context.at(80),
+            path: "/up.html".into(),
+            body: Some(UP.as_bytes().into()),
+        };
         let set_up = SetUp {
-            connections: self.connections,
-            keep_alive: self.web.keep_alive,
-            root,
             programs: Some(write_program(context)?),
-            extra: String::new(),
-            probe: Probe::Http {
-                server: context.at(80),
-                path: "/up.html".into(),
-                body: Some(UP.as_bytes().into()),
-            },
+            ..self.web.set_up(root, probe)
         };
         Ok(vec![database, self.web.service_of(context, set_up)?])
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
         let goods = goods(context.seed);
         fill(context, &goods).context("fill the table")?;
-        web::drive(&self.traffic(context, &goods), stop, watcher)
+        web::drive(&self.traffic(context, &goods), control)
     }
 
     fn ceiling(&self, context: &WorkloadContext, null_server: &str) -> Result<Option<Traffic>> {

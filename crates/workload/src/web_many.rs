@@ -2,8 +2,6 @@
 //!
 //! After Hammerhead 2: 256 and more users simulated from IP aliases of one machine.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 use load::schedule::Schedule;
 use load::traffic::Traffic;
@@ -13,16 +11,16 @@ use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{self, Seen};
-use crate::options::{self, Rest};
+use crate::options::Rest;
 use crate::overview::{APACHE, DEADLINE, Key, Overview};
+use crate::web::Web;
 use crate::web::site_workload::SiteWorkload;
-use crate::web::{self, CONNECTIONS, Web};
-use crate::{Checked, Driven, Kind, Watcher, Workload};
+use crate::{FromPlan, Kind};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "web-many",
-    traits: |_| Traits::STATIC,
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "web-many",
+    |_| Traits::STATIC,
+    Overview {
         summary: "many users who rest between requests, each from an address of its own",
         primary: "latency-mean",
         machine: &[],
@@ -40,32 +38,28 @@ pub(crate) const KIND: Kind = Kind {
             DEADLINE,
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     #[serde(flatten)]
     web: Web,
-    connections: u32,
     rest: Rest,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    if !fields.has("addresses") {
-        fields.missing("addresses", "256");
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        if !fields.has("addresses") {
+            fields.missing("addresses", "256");
+        }
+        let rest = Rest::read(fields);
+        let web = Web::read(fields, "256");
+        let is_whole = fields.has("addresses");
+        Some(Self {
+            rest: rest?,
+            web: web.filter(|_| is_whole)?,
+        })
     }
-    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "256");
-    let rest = Rest::read(fields);
-    let web = Web::read(fields, connections);
-    let is_whole = fields.has("addresses");
-    let options = Options {
-        connections: connections? as u32,
-        rest: rest?,
-        web: web.filter(|_| is_whole)?,
-    };
-    Some(Checked::new(&options, options.timing()))
 }
 
 impl SiteWorkload for Options {
@@ -73,24 +67,15 @@ impl SiteWorkload for Options {
         &self.web
     }
 
-    fn connections(&self) -> u32 {
-        self.connections
-    }
-
     fn can_be_shared(&self) -> bool {
         true
     }
 
-    fn send(
-        &self,
-        mut traffic: Traffic,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn adapt(&self, traffic: &mut Traffic) -> Result<()> {
         traffic.schedule = Schedule::Closed {
             think: self.rest.think(),
         };
-        web::drive(&traffic, stop, watcher)
+        Ok(())
     }
 
     fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {

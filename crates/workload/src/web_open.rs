@@ -3,8 +3,6 @@
 //! After httperf: the client sets the rate and the number of connections, and counts time-outs.
 //! Latency counts from the scheduled send time, so it shows a server that falls behind.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 use load::ramp::Level;
 use load::schedule::{Arrivals, Schedule};
@@ -19,13 +17,13 @@ use crate::figures::{self, Seen};
 use crate::options;
 use crate::overview::{Key, Overview, SERVER, WARMUP};
 use crate::web::site_workload::SiteWorkload;
-use crate::web::{self, CONNECTIONS, Web};
-use crate::{Checked, Driven, Kind, Watcher, Workload};
+use crate::web::{self, Web};
+use crate::{Control, Driven, FromPlan, Kind};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "web-open",
-    traits: |_| Traits::STATIC,
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "web-open",
+    |_| Traits::STATIC,
+    Overview {
         summary: "requests at given rates, whether the server keeps up or not",
         primary: "latency-p99",
         machine: &[],
@@ -46,37 +44,33 @@ pub(crate) const KIND: Kind = Kind {
             ),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     #[serde(flatten)]
     web: Web,
-    connections: u32,
     /// Requests per second of each step, rising.
     rates: Vec<u64>,
     /// Whether arrivals are spaced equally; at random otherwise.
     is_constant: bool,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "64");
-    let rates = options::steps(fields, "rates", 1..=options::RATE, "[100, 200, 400]");
-    let is_constant = if fields.takes("arrivals") {
-        fields.choice("arrivals", &[("constant", true), ("poisson", false)])
-    } else {
-        Some(false)
-    };
-    let web = Web::read(fields, connections);
-    let options = Options {
-        connections: connections? as u32,
-        rates: rates?,
-        is_constant: is_constant?,
-        web: web?,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let rates = options::steps(fields, "rates", 1..=options::RATE, "[100, 200, 400]");
+        let is_constant = if fields.takes("arrivals") {
+            fields.choice("arrivals", &[("constant", true), ("poisson", false)])
+        } else {
+            Some(false)
+        };
+        let web = Web::read(fields, "64");
+        Some(Self {
+            rates: rates?,
+            is_constant: is_constant?,
+            web: web?,
+        })
+    }
 }
 
 impl SiteWorkload for Options {
@@ -84,20 +78,11 @@ impl SiteWorkload for Options {
         &self.web
     }
 
-    fn connections(&self) -> u32 {
-        self.connections
-    }
-
     fn steps(&self) -> usize {
         self.rates.len()
     }
 
-    fn send(
-        &self,
-        mut traffic: Traffic,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn adapt(&self, traffic: &mut Traffic) -> Result<()> {
         let arrivals = if self.is_constant {
             Arrivals::Constant
         } else {
@@ -107,9 +92,13 @@ impl SiteWorkload for Options {
             rate_per_s: self.rates[0] as f64,
             arrivals,
         };
+        Ok(())
+    }
+
+    fn send(&self, traffic: Traffic, control: &mut Control<'_>) -> Result<Driven> {
         let rates = self.rates.iter();
         let levels: Vec<_> = rates.map(|rate| Level::RatePerS(*rate as f64)).collect();
-        let steps = web::ramp(&traffic, &levels, stop, watcher)?;
+        let steps = web::ramp(&traffic, &levels, control)?;
         let backlog = |step: &LoadResult| step.backlog_growth_per_s().max(0.0);
         let failed =
             |step: &LoadResult| (step.planned - step.ok) as f64 / step.planned.max(1) as f64;

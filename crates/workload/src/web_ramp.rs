@@ -5,8 +5,6 @@
 //! loop. NT 4.0 climbed to 3771 requests/s; Linux 2.2.2 peaked at about 1000/s and 160 threads, and
 //! fell to 7 % of it.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 use load::ramp::Level;
 use load::traffic::Traffic;
@@ -21,12 +19,12 @@ use crate::options;
 use crate::overview::{APACHE, DEADLINE, Key, Overview, WARMUP};
 use crate::web::site_workload::SiteWorkload;
 use crate::web::{self, CONNECTIONS, Web};
-use crate::{Checked, Driven, Kind, Watcher, Workload};
+use crate::{Control, Driven, FromPlan, Kind};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "web-ramp",
-    traits: |_| Traits::STATIC,
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "web-ramp",
+    |_| Traits::STATIC,
+    Overview {
         summary: "more and more connections: peak, knee, and what is left past it",
         primary: "peak",
         machine: &[],
@@ -42,28 +40,27 @@ pub(crate) const KIND: Kind = Kind {
             DEADLINE,
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     #[serde(flatten)]
     web: Web,
     /// Connections of each step, rising.
-    connections: Vec<u32>,
+    steps: Vec<u32>,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let example = "[1, 8, 32, 96, 160, 288]";
-    let steps = options::steps(fields, "connections", 1..=CONNECTIONS, example);
-    let least = steps.as_ref().and_then(|steps| steps.first().copied());
-    let web = Web::read(fields, least);
-    let options = Options {
-        connections: steps?.into_iter().map(|step| step as u32).collect(),
-        web: web?,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let example = "[1, 8, 32, 96, 160, 288]";
+        let steps = options::steps(fields, "connections", 1..=CONNECTIONS, example);
+        let least = steps.as_ref().and_then(|steps| steps.first().copied());
+        let web = Web::with_connections(fields, least);
+        let steps: Vec<_> = steps?.into_iter().map(|step| step as u32).collect();
+        let mut web = web?;
+        web.connections = *steps.last()?;
+        Some(Self { web, steps })
+    }
 }
 
 impl SiteWorkload for Options {
@@ -71,23 +68,14 @@ impl SiteWorkload for Options {
         &self.web
     }
 
-    fn connections(&self) -> u32 {
-        *self.connections.last().expect("a ramp has a step")
-    }
-
     fn steps(&self) -> usize {
-        self.connections.len()
+        self.steps.len()
     }
 
-    fn send(
-        &self,
-        traffic: Traffic,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let steps = self.connections.iter().copied();
+    fn send(&self, traffic: Traffic, control: &mut Control<'_>) -> Result<Driven> {
+        let steps = self.steps.iter().copied();
         let levels: Vec<_> = steps.map(Level::Connections).collect();
-        let steps = web::ramp(&traffic, &levels, stop, watcher)?;
+        let steps = web::ramp(&traffic, &levels, control)?;
         let axis = "connections";
         let mbit_per_s = |step: &LoadResult| step.body_bytes as f64 * 8e3 / step.window_ns as f64;
         let higher = Direction::Higher;

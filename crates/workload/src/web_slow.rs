@@ -7,7 +7,6 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::{fs, iter};
 
 use anyhow::{Context, Result};
@@ -28,16 +27,16 @@ use crate::options;
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::web::{self, CONNECTIONS, Server, SetUp, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, disk};
+use crate::web::{self, Server, SetUp, Web};
+use crate::{Control, Driven, FromPlan, Kind, Timing, Workload, disk};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "web-slow",
-    traits: |options| Traits {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "web-slow",
+    |options| Traits {
         is_static: options["dynamic"] == 0.0,
         ..Traits::CLIENTS
     },
-    overview: Overview {
+    Overview {
         summary: "clients behind slow lines: how many get what their line carries?",
         primary: "conforming",
         machine: &[],
@@ -64,15 +63,12 @@ pub(crate) const KIND: Kind = Kind {
             DEADLINE,
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Options {
     #[serde(flatten)]
     web: Web,
-    connections: u32,
     /// Speeds in bits per second, which connections use in turn.
     lines: Vec<u32>,
     /// Share of requests that a program answers.
@@ -96,27 +92,26 @@ const PAGES: u32 = 16;
 /// millionths. `SPECweb99` requires 320 of 400 kbit/s.
 const CONFORMING_PPM: u64 = 800_000;
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "500");
-    let lines = if fields.takes("lines") {
-        fields.counts("lines", 1000..=1_000_000_000)
-    } else {
-        Some(vec![28_800, 56_000])
-    };
-    let web = Web::read(fields, connections);
-    let dynamic = read_dynamic(fields, web.as_ref());
-    let sizes = (1 << 20)..=(1 << 40);
-    let bytes = options::bytes(fields, "files", sizes, 1 << 20);
-    let is_on_disk = options::flag(fields, "disk", false);
-    let options = Options {
-        connections: connections? as u32,
-        lines: lines?.into_iter().map(|bits| bits as u32).collect(),
-        dynamic: dynamic?,
-        files: bytes? / FILE_BYTES,
-        is_on_disk: is_on_disk?,
-        web: web?,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let lines = if fields.takes("lines") {
+            fields.counts("lines", 1000..=1_000_000_000)
+        } else {
+            Some(vec![28_800, 56_000])
+        };
+        let web = Web::read(fields, "500");
+        let dynamic = read_dynamic(fields, web.as_ref());
+        let sizes = (1 << 20)..=(1 << 40);
+        let bytes = options::bytes(fields, "files", sizes, 1 << 20);
+        let is_on_disk = options::flag(fields, "disk", false);
+        Some(Self {
+            lines: lines?.into_iter().map(|bits| bits as u32).collect(),
+            dynamic: dynamic?,
+            files: bytes? / FILE_BYTES,
+            is_on_disk: is_on_disk?,
+            web: web?,
+        })
+    }
 }
 
 /// `SPECweb99` had 30 % of dynamic requests.
@@ -171,7 +166,7 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        self.web.timing()
+        self.web.timing
     }
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
@@ -187,31 +182,23 @@ impl Workload for Options {
         }
         let programs = (self.dynamic > 0.0).then(|| write_program(context));
         let programs = programs.transpose()?;
+        let probe = Probe::Http {
+            server: context.at(80),
+            path: path(0),
+            body: Some(Files::new(context.seed).file(0).into()),
+        };
         let set_up = SetUp {
-            connections: self.connections,
-            keep_alive: self.web.keep_alive,
-            root,
             programs,
-            extra: String::new(),
-            probe: Probe::Http {
-                server: context.at(80),
-                path: path(0),
-                body: Some(Files::new(context.seed).file(0).into()),
-            },
+            ..self.web.set_up(root, probe)
         };
         Ok(vec![self.web.service_of(context, set_up)?])
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let mut traffic = self.web.traffic(context, self.connections);
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let mut traffic = self.web.traffic(context);
         traffic.mix = Mix::Weighted(self.mix(context.seed));
         traffic.bits_per_s.clone_from(&self.lines);
-        web::drive(&traffic, stop, watcher)
+        web::drive(&traffic, control)
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {

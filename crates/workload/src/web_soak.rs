@@ -6,8 +6,6 @@
 //! 2.6.0-test5 served 53.8 million pages, 2.4.18 8.8 million; CPU user to system 39:60 and 7:93;
 //! mean 57.7 and 294.4 ms; no connection failed.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 use load::traffic::Traffic;
 use plan::Traits;
@@ -24,12 +22,12 @@ use crate::overview::{APACHE, DEADLINE, Key, Overview, RATE};
 use crate::web::site_workload::SiteWorkload;
 use crate::web::{self, Web};
 use crate::web_static;
-use crate::{Checked, Driven, Kind, Watcher, Workload};
+use crate::{Control, Driven, FromPlan, Kind};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "web-soak",
-    traits: |_| Traits::STATIC,
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "web-soak",
+    |_| Traits::STATIC,
+    Overview {
         summary: "static pages for hours or days, in a closed loop without pauses or at a rate",
         primary: "throughput",
         machine: &[],
@@ -46,9 +44,7 @@ pub(crate) const KIND: Kind = Kind {
             DEADLINE,
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 /// Options of `web-static`, and a rate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,22 +56,19 @@ struct Options {
     rate_per_s: Option<u32>,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let rate_per_s = options::rate(fields);
-    let options = Options {
-        pages: web_static::Options::read(fields)?,
-        rate_per_s,
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        let rate_per_s = options::rate(fields);
+        Some(Self {
+            pages: web_static::Options::decided_by_throughput(fields)?,
+            rate_per_s,
+        })
+    }
 }
 
 impl SiteWorkload for Options {
     fn web(&self) -> &Web {
         self.pages.web()
-    }
-
-    fn connections(&self) -> u32 {
-        self.pages.connections()
     }
 
     fn has_one_load(&self) -> bool {
@@ -86,14 +79,13 @@ impl SiteWorkload for Options {
         self.rate_per_s
     }
 
-    fn send(
-        &self,
-        mut traffic: Traffic,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
+    fn adapt(&self, traffic: &mut Traffic) -> Result<()> {
         traffic.schedule = options::schedule(self.rate_per_s);
-        let mut driven = web::drive(&traffic, stop, watcher)?;
+        Ok(())
+    }
+
+    fn send(&self, traffic: Traffic, control: &mut Control<'_>) -> Result<Driven> {
+        let mut driven = web::drive(&traffic, control)?;
         driven.curves = driven.load.iter().map(over_time).collect();
         Ok(driven)
     }
@@ -178,6 +170,7 @@ fn rate<'s>(seconds: impl IntoIterator<Item = &'s Second>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Workload;
     use crate::testing;
 
     fn timeline(rates: &[u64]) -> Vec<Second> {

@@ -10,16 +10,15 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::figures::{self, Seen};
-use crate::options;
 use crate::overview::{Key, Overview, SERVER, WARMUP};
+use crate::web::Web;
 use crate::web::site_workload::SiteWorkload;
-use crate::web::{CONNECTIONS, Web};
-use crate::{Checked, Kind, Workload};
+use crate::{FromPlan, Kind};
 
-pub(crate) const KIND: Kind = Kind {
-    word: "web-static",
-    traits: |_| Traits::STATIC,
-    overview: Overview {
+pub(crate) const KIND: Kind = Kind::of::<Options>(
+    "web-static",
+    |_| Traits::STATIC,
+    Overview {
         summary: "static pages in a closed loop: as many requests as the server answers",
         primary: "throughput",
         machine: &[],
@@ -44,16 +43,13 @@ pub(crate) const KIND: Kind = Kind {
             Key::new("window", &["\"2s\""], "load that is counted"),
         ],
     },
-    check,
-    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
-};
+);
 
 /// Options of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Options {
     #[serde(flatten)]
     web: Web,
-    connections: u32,
     /// `None` for throughput; omitted then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decided_by: Option<Decider>,
@@ -71,21 +67,19 @@ enum Decider {
     ServerCpu,
 }
 
-fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let options = Options {
-        decided_by: fields.variant("decided_by"),
-        ..Options::read(fields)?
-    };
-    Some(Checked::new(&options, options.timing()))
+impl FromPlan for Options {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        Some(Self {
+            decided_by: fields.variant("decided_by"),
+            ..Self::decided_by_throughput(fields)?
+        })
+    }
 }
 
 impl Options {
-    pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
-        let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "60");
-        let web = Web::read(fields, connections);
+    pub(crate) fn decided_by_throughput(fields: &Fields<'_>) -> Option<Self> {
         Some(Self {
-            connections: connections? as u32,
-            web: web?,
+            web: Web::read(fields, "60")?,
             decided_by: None,
         })
     }
@@ -94,10 +88,6 @@ impl Options {
 impl SiteWorkload for Options {
     fn web(&self) -> &Web {
         &self.web
-    }
-
-    fn connections(&self) -> u32 {
-        self.connections
     }
 
     fn can_be_shared(&self) -> bool {

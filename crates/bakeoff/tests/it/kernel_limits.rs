@@ -1,8 +1,6 @@
 //! Limits of kernels in real guests: small numbers of each kind, and a file system beyond 2 TiB.
 
-use record::trial::Outcome;
-
-use crate::real_guests::{can_boot, run_to_end};
+use crate::real_guests::{measured, run_in_guests, value};
 
 const PLAN: &str = r#"
 title = "limits of 2004"
@@ -39,24 +37,12 @@ max_blocks = 1
 #[test]
 #[ignore = "boots 2 guests: make test-all"]
 fn limits_of_kernels_are_measured() {
-    if !can_boot() {
+    let Some(run) = run_in_guests(PLAN) else {
         return;
-    }
-    let temp = tempfile::tempdir().unwrap();
-    let dir = temp.path().canonicalize().unwrap();
-    let run = run_to_end(&dir, PLAN);
-    let mut measured = 0;
-    for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
-        let (Outcome::Measured(trial), Some(facts)) = (&attempt.outcome, facts) else {
-            continue;
-        };
-        let figure = |name: &str| {
-            let mut figures = trial.figures.iter();
-            figures
-                .find(|figure| figure.spec.name == name)
-                .unwrap()
-                .value
-        };
+    };
+    assert_eq!(measured(&run).count(), 2);
+    for (trial, facts) in measured(&run) {
+        let figure = |name: &str| value(trial, name);
         let processes = figure("processes");
         assert!((300.0..500.0).contains(&processes), "{processes}");
         let fact = |name: &str| facts.values[&format!("limits:{name}")].as_str();
@@ -80,7 +66,5 @@ fn limits_of_kernels_are_measured() {
         // Hundreds of processes use megabytes. The memory of a few devices is not checked: the
         // system frees more meanwhile.
         assert!(figure("processes-memory") > 8.0 && figure("files-time") > 0.0);
-        measured += 1;
     }
-    assert_eq!(measured, 2);
 }

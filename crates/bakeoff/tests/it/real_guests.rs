@@ -15,10 +15,11 @@ use base::arch::Arch;
 use plan::StringPrice;
 use plan::cpu::fact_key;
 use profiler::profile::{Kind, Profile};
+use record::evidence::Facts;
 use record::hash;
 use record::rundir;
 use record::rundir::{ProfileNote, Run};
-use record::trial::Outcome;
+use record::trial::{Measurement, Outcome};
 use record::verdict::Verdict;
 use record::verdict::soak::GrowthPlace;
 
@@ -102,6 +103,24 @@ pub(crate) fn run_to_end(dir: &Path, plan: &str) -> Run {
     let output = run_plan(dir, plan).wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     load_run(&dir.join("runs/plan"))
+}
+
+/// Runs a plan in guests to its end; `None`, with a note, where they cannot boot.
+pub(crate) fn run_in_guests(plan: &str) -> Option<Run> {
+    can_boot().then(|| run_to_end(tempfile::tempdir().unwrap().path(), plan))
+}
+
+/// The measured trials of a run, with their facts.
+pub(crate) fn measured(run: &Run) -> impl Iterator<Item = (&Measurement, &Facts)> {
+    let trials = run.attempts.iter().zip(&run.facts);
+    trials.filter_map(|(attempt, facts)| Some((attempt.outcome.measured()?, facts.as_ref()?)))
+}
+
+/// Value of a figure.
+pub(crate) fn value(trial: &Measurement, name: &str) -> f64 {
+    let mut figures = trial.figures.iter();
+    let figure = figures.find(|figure| figure.spec.name == name);
+    figure.unwrap_or_else(|| panic!("no {name}")).value
 }
 
 /// Waits until this many trials of a run were measured and its next guest has started. The run must
@@ -307,12 +326,9 @@ max_blocks = 1
 #[test]
 #[ignore = "boots 2 guests: make test-all"]
 fn a_leak_in_one_arm_is_found_in_that_arm() {
-    if !can_boot() {
+    let Some(run) = run_in_guests(LEAK) else {
         return;
-    }
-    let temp = tempfile::tempdir().unwrap();
-    let dir = temp.path().canonicalize().unwrap();
-    let run = run_to_end(&dir, LEAK);
+    };
     let soak = judge::judge(&run).soaks.remove(0);
     // Each open file is a file descriptor of the service and an object of the kernel.
     for counter in ["service-files:apache2", "slab:filp"] {

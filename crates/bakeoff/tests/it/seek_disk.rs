@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use record::trial::Outcome;
-
 use crate::program::{bakeoff, refusal};
-use crate::real_guests::{can_boot, run_to_end};
+use crate::real_guests::{measured, run_in_guests, value};
 
 /// Nothing writes to the disk, so the read time is the drive's.
 const PLAN: &str = r#"
@@ -41,24 +39,12 @@ max_blocks = 1
 #[test]
 #[ignore = "boots 2 guests: make test-all"]
 fn a_read_takes_the_time_of_the_drive() {
-    if !can_boot() {
+    let Some(run) = run_in_guests(PLAN) else {
         return;
-    }
-    let temp = tempfile::tempdir().unwrap();
-    let dir = temp.path().canonicalize().unwrap();
-    let run = run_to_end(&dir, PLAN);
-    let mut measured = 0;
-    for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
-        let (Outcome::Measured(trial), Some(facts)) = (&attempt.outcome, facts) else {
-            continue;
-        };
-        let figure = |name: &str| {
-            let mut figures = trial.figures.iter();
-            figures
-                .find(|figure| figure.spec.name == name)
-                .unwrap()
-                .value
-        };
+    };
+    assert_eq!(measured(&run).count(), 2);
+    for (trial, facts) in measured(&run) {
+        let figure = |name: &str| value(trial, name);
         // The outer tracks transfer 61.4 MB a second. The guest's own work takes less time than the
         // drive.
         let transfer = f64::from(16 << 20) / 61.4e6;
@@ -79,9 +65,7 @@ fn a_read_takes_the_time_of_the_drive() {
         assert_eq!((count("refused"), count("queue-depth-reached")), (0, 1));
         let queue = |name: &str| facts.values[&format!("/sys/block/ublkb0/queue/{name}")].as_str();
         assert_eq!(queue("rotational"), "1");
-        measured += 1;
     }
-    assert_eq!(measured, 2);
 }
 
 #[test]

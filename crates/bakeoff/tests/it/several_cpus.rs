@@ -2,9 +2,8 @@
 //! figures, so none is checked.
 
 use record::rundir::Run;
-use record::trial::Outcome;
 
-use crate::real_guests::{can_boot, run_to_end, wall_clock_lane};
+use crate::real_guests::{measured, run_in_guests, wall_clock_lane};
 
 /// Tasks that compute, and one that wakes up meanwhile. On a busy host, a guest with two CPUs may
 /// hang in its boot; then the trial is repeated. Time in which the guest waits for the host's CPUs
@@ -43,13 +42,10 @@ max_blocks = 1
 #[test]
 #[ignore = "boots 3 guests: make test-all"]
 fn schedulers_of_earlier_kernels_run_on_two_cpus() {
-    if !can_boot() {
-        return;
-    }
     let _lane = wall_clock_lane();
-    let temp = tempfile::tempdir().unwrap();
-    let dir = temp.path().canonicalize().unwrap();
-    let run = run_to_end(&dir, PLAN);
+    let Some(run) = run_in_guests(PLAN) else {
+        return;
+    };
     for scheduler in ["fifo", "goodness", "o1"] {
         let trials = counted(&run, scheduler);
         // More than one if the host was busy and the block ran again.
@@ -67,10 +63,7 @@ fn schedulers_of_earlier_kernels_run_on_two_cpus() {
 /// The counters of a scheduler in each of its measured trials.
 fn counted<'a>(run: &'a Run, scheduler: &str) -> Vec<impl Fn(&str) -> u64 + 'a> {
     let mut counted = Vec::new();
-    for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
-        let (Outcome::Measured(_), Some(facts)) = (&attempt.outcome, facts) else {
-            continue;
-        };
+    for (_, facts) in measured(run) {
         if facts.values["scheduler"] == scheduler {
             let count = |name: &str| facts.values[&format!("scheduler:{name}")].parse().unwrap();
             counted.push(count);

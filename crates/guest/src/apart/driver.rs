@@ -17,7 +17,7 @@ use record::protocol::drive::{Drive, Driven, tick_in_parts};
 use record::protocol::hosts::HostCommand;
 use record::protocol::{CeilingJob, Job};
 use workload::context::WorkloadContext;
-use workload::{Timing, Watcher};
+use workload::{Control, Timing, Watcher};
 
 use super::counters::{self, Counters};
 use super::failure;
@@ -87,7 +87,11 @@ fn drive(job: &Job, place: &str, servers: &Arc<Servers>, stop: &AtomicBool) -> R
         watch,
         window: None,
     };
-    let mut driven = workload.drive(&context, stop, &mut reporter)?;
+    let mut control = Control {
+        stop,
+        watcher: &mut reporter,
+    };
+    let mut driven = workload.drive(&context, &mut control)?;
     let window = reporter.window.take();
     let window = window.context("a drive that never began")?.end()?;
     driven.facts.extend(counters::constant_facts(&cpus, place));

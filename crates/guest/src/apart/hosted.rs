@@ -17,7 +17,7 @@ use record::protocol::drive::{Drive, Driven, tick_in_parts};
 use record::protocol::hosts::{FromHost, HostJob, ToHost};
 use record::protocol::{Greeting, PROTOCOL};
 use workload::context::WorkloadContext;
-use workload::{SharedStart, Timing, Watcher};
+use workload::{Control, SharedStart, Timing, Watcher};
 
 use super::counters::{self, Counters};
 use super::driver;
@@ -157,7 +157,11 @@ fn drive(job: &HostJob, trial: &Arc<TrialAgent>, starts: Receiver<u64>) -> Resul
         starts,
         window: None,
     };
-    let mut driven = workload.drive(&context, &AtomicBool::new(false), &mut reporter)?;
+    let mut control = Control {
+        stop: &AtomicBool::new(false),
+        watcher: &mut reporter,
+    };
+    let mut driven = workload.drive(&context, &mut control)?;
     let window = reporter.window.take();
     let window = window.context("a load that hosts cannot share: it never met the others")?;
     let (seen, facts) = window.end()?;

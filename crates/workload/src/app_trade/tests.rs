@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Child;
 
 use crate::figures::Meter;
+use crate::{Control, Watcher};
 use crate::{Wrong, testing};
 
 const GOOD: &str = "kind = \"app-trade\"\nclients = 4\nwindow = \"1s\"";
@@ -244,8 +245,12 @@ impl Host {
             context: &self.context,
             damage,
         };
-        self.options
-            .drive(&self.context, &AtomicBool::new(false), &mut watcher)
+        let stop = AtomicBool::new(false);
+        let mut control = Control {
+            stop: &stop,
+            watcher: &mut watcher,
+        };
+        self.options.drive(&self.context, &mut control)
     }
 
     /// The error of the audit after a damage.

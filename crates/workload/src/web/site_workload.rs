@@ -1,7 +1,5 @@
 //! Workloads with the site of `Web`. Each defines only its differences from `web-static`.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 use load::traffic::Traffic;
 use record::metric::Figure;
@@ -10,16 +8,13 @@ use super::{Web, drive};
 use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::service::Service;
-use crate::{Driven, Programs, Timing, Watcher, Workload, ceiling};
+use crate::{Control, Driven, Programs, Timing, Workload, ceiling};
 
 /// A web server with the site, and clients for it.
 ///
 /// By default a closed loop without think time, judged by throughput.
 pub(crate) trait SiteWorkload: Send + Sync {
     fn web(&self) -> &Web;
-
-    /// Largest number of connections at once.
-    fn connections(&self) -> u32;
 
     /// Number of steps of its ramp.
     fn steps(&self) -> usize {
@@ -46,14 +41,14 @@ pub(crate) trait SiteWorkload: Send + Sync {
         ""
     }
 
-    /// Adapts the traffic and sends it.
-    fn send(
-        &self,
-        traffic: Traffic,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        drive(&traffic, stop, watcher)
+    /// Adapts the traffic.
+    fn adapt(&self, _traffic: &mut Traffic) -> Result<()> {
+        Ok(())
+    }
+
+    /// Sends the traffic.
+    fn send(&self, traffic: Traffic, control: &mut Control<'_>) -> Result<Driven> {
+        drive(&traffic, control)
     }
 
     /// The figures of a trial, given those of every web workload.
@@ -92,27 +87,21 @@ impl<S: SiteWorkload> Workload for S {
     }
 
     fn timing(&self) -> Timing {
-        self.web().timing_of(self.steps())
+        self.web().timing.of_steps(self.steps())
     }
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        let extra = self.extra().into();
-        let service = self.web().service(context, self.connections(), extra)?;
-        Ok(vec![service])
+        Ok(vec![self.web().service(context, self.extra())?])
     }
 
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let traffic = self.web().traffic(context, self.connections());
-        self.send(traffic, stop, watcher)
+    fn drive(&self, context: &WorkloadContext, control: &mut Control<'_>) -> Result<Driven> {
+        let mut traffic = self.web().traffic(context);
+        self.adapt(&mut traffic)?;
+        self.send(traffic, control)
     }
 
     fn ceiling(&self, context: &WorkloadContext, null_server: &str) -> Result<Option<Traffic>> {
-        let traffic = self.web().traffic(context, self.connections());
+        let traffic = self.web().traffic(context);
         Ok(ceiling::traffic(traffic, &ceiling::reach(null_server)?))
     }
 

@@ -15,13 +15,10 @@ use stats::noise_models::{COUNTED, MODELS, Noise, QUIET, REFERENCE};
 const SIMULATIONS: u64 = 500;
 
 const DESIGN: Design = Design {
-    margin: 0.01,
     error_rate: 0.01,
-    min_blocks: 4,
     max_blocks: MAX_BLOCKS,
-    more_blocks: 0,
     seed: 0,
-    arms: 0,
+    ..Design::DEFAULTS
 };
 
 fn main() -> std::io::Result<()> {

@@ -88,9 +88,8 @@ fn design(error_rate: f64, min_blocks: u32, max_blocks: u32) -> Design {
         error_rate,
         min_blocks,
         max_blocks,
-        more_blocks: 0,
         seed: 0,
-        arms: 0,
+        ..Design::DEFAULTS
     }
 }
 

@@ -212,6 +212,17 @@ pub struct Design {
 }
 
 impl Design {
+    /// What a plan has that states nothing; without arms.
+    pub const DEFAULTS: Self = Self {
+        margin: 0.01,
+        error_rate: 0.05,
+        min_blocks: 4,
+        max_blocks: 30,
+        more_blocks: 0,
+        seed: 1,
+        arms: 0,
+    };
+
     /// Number of opening blocks. Their orders are redrawn until no arm runs before the baseline in all of them, or after it in all of
     /// them. 0 if more than half of all draws would be rejected.
     pub fn opening(&self) -> u32 {
@@ -641,15 +652,7 @@ fn read_design(fields: Option<&Fields<'_>>) -> (Claim, DisturbedBlocks, Design) 
         claim.unwrap_or_default(),
         disturbed_blocks.unwrap_or_default(),
     );
-    let mut design = Design {
-        margin: 0.01,
-        error_rate: 0.05,
-        min_blocks: 4,
-        max_blocks: 30,
-        more_blocks: 0,
-        seed: 1,
-        arms: 0,
-    };
+    let mut design = Design::DEFAULTS;
     let Some(fields) = fields else {
         return (claim, disturbed_blocks, design);
     };
@@ -686,4 +689,4 @@ fn read_design(fields: Option<&Fields<'_>>) -> (Claim, DisturbedBlocks, Design) 
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -60,7 +60,8 @@ mod tests {
 
     use expect_test::{Expect, expect};
 
-    use crate::{Checks, WorkloadPlan, read};
+    use crate::tests::toy_of_a_second;
+    use crate::{Checks, read};
 
     fn check(machine: &str, arm: &str, want: &Expect) {
         let kernel = match machine {
@@ -75,20 +76,8 @@ mod tests {
             "title = \"t\"\nbaseline = \"a\"\n[arm.a]\n{kernel}\n[arm.b]\n{arm}\n{kernel}\n[machine]\n{machine}\n{image}\n\
              [[workload]]\nkind = \"toy\"\n"
         );
-        let toy = |fields: &crate::fields::Fields<'_>| {
-            fields.choice("kind", &[("toy", ())])?;
-            fields.finish();
-            Some(WorkloadPlan {
-                traits: crate::Traits::default(),
-                id: "toy".into(),
-                kind: "toy".into(),
-                options: serde_json::Value::Null,
-                length: std::time::Duration::from_secs(1),
-                window: std::time::Duration::from_secs(1),
-                expected: None,
-            })
-        };
-        let plan = read("plan.toml", &text, Path::new(""), Checks::of_the_past(&toy));
+        let checks = Checks::of_the_past(&toy_of_a_second);
+        let plan = read("plan.toml", &text, Path::new(""), checks);
         let result = match plan {
             Ok(plan) => format!("{:?}", plan.arms[1].tuning.scheduler),
             Err(problems) => problems.to_string(),

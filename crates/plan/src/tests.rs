@@ -27,16 +27,26 @@ fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     fields.choice("kind", &[("toy", ())])?;
     let length = fields.read("window", units::duration)?;
     fields.finish();
-    let kind = "toy".to_string();
-    Some(WorkloadPlan {
+    Some(toy_plan(length))
+}
+
+/// A toy without keys.
+pub(crate) fn toy_of_a_second(fields: &Fields<'_>) -> Option<WorkloadPlan> {
+    fields.choice("kind", &[("toy", ())])?;
+    fields.finish();
+    Some(toy_plan(Duration::from_secs(1)))
+}
+
+pub(crate) fn toy_plan(window: Duration) -> WorkloadPlan {
+    WorkloadPlan {
         traits: crate::Traits::default(),
-        id: kind.clone(),
-        kind,
+        id: "toy".into(),
+        kind: "toy".into(),
         options: serde_json::Value::Null,
-        length,
-        window: length,
+        length: window,
+        window,
         expected: None,
-    })
+    }
 }
 
 /// Reads a plan without mistakes.

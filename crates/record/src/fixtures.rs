@@ -53,13 +53,8 @@ fn plan(title: &str, workload: &str, arms: Vec<Arm>) -> Plan {
         }],
         disturbances: Vec::new(),
         design: Design {
-            margin: 0.01,
-            error_rate: 0.05,
-            min_blocks: 4,
-            max_blocks: 30,
-            more_blocks: 0,
             seed: 7,
-            arms: 0,
+            ..Design::DEFAULTS
         },
     }
 }

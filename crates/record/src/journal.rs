@@ -432,6 +432,7 @@ mod tests {
     use base::skip::limits;
 
     use super::*;
+    use crate::fixtures::builder::RunBuilder;
     use crate::verdict::Verdict;
     use crate::verdict::finding::CpuTaken;
     use crate::verdict::interim::{InterimMetric, Remaining};
@@ -439,13 +440,7 @@ mod tests {
     fn opened() -> Entry {
         let opening = Opening {
             version: VERSION,
-            bakeoff: "0.1.0".into(),
-            inputs: BTreeMap::new(),
-            machine: MachineDescription::Fake,
-            ns_per_instruction: None,
-            host_cpus: None,
-            string_price: None,
-            clients: None,
+            ..RunBuilder::new().run().opening
         };
         Entry {
             at: "2026-01-01T00:00:00Z".into(),

@@ -548,7 +548,7 @@ fn usage(usage: &Usage) -> Checked {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::curve::Point;
     use crate::hardware_counters::CountedWindow;
@@ -559,7 +559,7 @@ mod tests {
         Figure::new(name, "s", Direction::Lower, Role::Secondary, value)
     }
 
-    fn good() -> Measurement {
+    pub(crate) fn good() -> Measurement {
         Measurement {
             figures: vec![figure("time", 1.0)],
             load: Some(LoadResult {

@@ -180,9 +180,8 @@ mod tests {
             error_rate,
             min_blocks: 8,
             max_blocks,
-            more_blocks: 0,
             seed: 0,
-            arms: 0,
+            ..Design::DEFAULTS
         }
     }
 

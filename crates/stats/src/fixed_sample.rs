@@ -106,9 +106,8 @@ fn decide_by_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> SampleR
         error_rate: terms.error_rate,
         min_blocks: blocks,
         max_blocks: blocks,
-        more_blocks: 0,
         seed: terms.seed,
-        arms: 0,
+        ..Design::DEFAULTS
     };
     let finding = rule::decide(&[Series { pairs, direction }], &design, "once").remove(0);
     let change = match (finding.ratio, finding.difference) {

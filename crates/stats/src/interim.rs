@@ -172,9 +172,7 @@ mod tests {
             error_rate: 0.01,
             min_blocks,
             max_blocks,
-            more_blocks: 0,
-            seed: 1,
-            arms: 0,
+            ..Design::DEFAULTS
         }
     }
 

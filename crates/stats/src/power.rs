@@ -63,12 +63,9 @@ mod tests {
     fn ends(effects: &[f64], max_blocks: u32) -> Vec<Ending> {
         let design = Design {
             margin: 0.02,
-            error_rate: 0.05,
-            min_blocks: 4,
             max_blocks,
-            more_blocks: 0,
             seed: 0,
-            arms: 0,
+            ..Design::DEFAULTS
         };
         let terms = Terms {
             noise: QUIET,

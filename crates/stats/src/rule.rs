@@ -463,13 +463,8 @@ mod tests {
     use crate::design::keyed;
 
     const DESIGN: Design = Design {
-        margin: 0.01,
-        error_rate: 0.05,
-        min_blocks: 4,
-        max_blocks: 30,
-        more_blocks: 0,
         seed: 7,
-        arms: 0,
+        ..Design::DEFAULTS
     };
 
     /// Blocks in random order.

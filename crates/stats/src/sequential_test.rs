@@ -313,9 +313,7 @@ mod tests {
             error_rate: 0.01,
             min_blocks: 8,
             max_blocks,
-            more_blocks: 0,
-            seed: 1,
-            arms: 0,
+            ..Design::DEFAULTS
         }
     }
 

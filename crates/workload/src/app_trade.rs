@@ -287,15 +287,8 @@ impl Workload for Options {
             Direction::Higher,
             per_s,
         ));
-        if let Some(cpu) = seen.cpu(self.database.name()) {
-            let each = cpu.as_nanos() as f64 / 1e3 / load.ok_in_window as f64;
-            figures.push(secondary(
-                "database-cpu",
-                "us/request",
-                Direction::Lower,
-                each,
-            ));
-        }
+        let database = self.database.name();
+        figures.extend(figures::cpu_per_request(seen, database, "database-cpu"));
         figures.extend(seen.driven.figures.iter().cloned());
         figures.extend(java::stops(seen.samples));
         Ok(figures)

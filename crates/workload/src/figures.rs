@@ -148,6 +148,13 @@ pub fn secondary(name: &str, unit: &str, direction: Direction, value: f64) -> Fi
     Figure::new(name, unit, direction, Role::Secondary, value)
 }
 
+/// CPU time of a service beside the server, such as its database, for each request of the window.
+pub(crate) fn cpu_per_request(seen: &Seen<'_>, service: &str, name: &str) -> Option<Figure> {
+    let requests = seen.driven.load.as_ref()?.ok_in_window;
+    let each = seen.cpu(service)?.as_nanos() as f64 / 1e3 / requests as f64;
+    Some(secondary(name, "us/request", Direction::Lower, each))
+}
+
 /// Makes the figure `name` the primary one and moves it to the front.
 pub fn decided_by(mut figures: Vec<Figure>, name: &str) -> Vec<Figure> {
     for figure in &mut figures {

@@ -18,7 +18,7 @@ use load::expect::Expect;
 use load::traffic::{Mix, Traffic};
 use plan::Traits;
 use plan::fields::Fields;
-use record::metric::{Direction, Figure};
+use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
@@ -26,7 +26,7 @@ use crate::data::{self, stream};
 use crate::database;
 use crate::database::client::Client;
 use crate::database::server::{ACCOUNT, Server};
-use crate::figures::{self, Seen, secondary};
+use crate::figures::{self, Seen};
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
 use crate::service::Service;
@@ -144,16 +144,8 @@ impl Workload for Options {
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let mut figures = figures::web(seen, self.web.server.name())?;
-        let load = figures::checked_load(seen)?;
-        if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
-            let each = cpu.as_nanos() as f64 / 1e3 / load.ok_in_window as f64;
-            figures.push(secondary(
-                "database-cpu",
-                "us/request",
-                Direction::Lower,
-                each,
-            ));
-        }
+        let database = Server::Mariadb.name();
+        figures.extend(figures::cpu_per_request(seen, database, "database-cpu"));
         Ok(figures)
     }
 }

@@ -285,9 +285,7 @@ mod tests {
             error_rate: 0.01,
             min_blocks: 2,
             max_blocks,
-            more_blocks: 0,
-            seed: 1,
-            arms: 0,
+            ..Design::DEFAULTS
         };
         assert_eq!(
             (smallest_decisive(&design(5)), blocks_needed(&design(5))),

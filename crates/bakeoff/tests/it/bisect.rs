@@ -25,11 +25,9 @@ use crate::simulated_lab::{PLAN, World, load_run, read_plan};
 const DESIGN: Design = Design {
     margin: 0.02,
     error_rate: 0.01,
-    min_blocks: 4,
     max_blocks: 60,
-    more_blocks: 0,
     seed: 11,
-    arms: 0,
+    ..Design::DEFAULTS
 };
 
 fn name(place: usize) -> String {

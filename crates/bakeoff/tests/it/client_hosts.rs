@@ -15,7 +15,8 @@ use record::rundir::Run;
 use record::trial::{Outcome, VoidReason};
 
 use crate::program::{
-    TerminateOnDrop, all_output, are_installed, command, is_root, refusal, signal, wait_for,
+    TWO_BLOCKS, TerminateOnDrop, all_output, are_installed, command, is_root, refusal, signal,
+    wait_for,
 };
 use crate::simulated_lab::load_run;
 
@@ -136,13 +137,7 @@ connections = 5
 rate = 200
 warmup = "0s"
 window = "{window}"
-[design]
-error_rate = 0.2
-min_blocks = 2
-max_blocks = 2
-disturbed_blocks = "keep"
-seed = 1
-"#
+{TWO_BLOCKS}"#
         );
         fs::write(self.dir.join("plan.toml"), plan).unwrap();
         let _ = fs::remove_dir_all(self.dir.join("run"));

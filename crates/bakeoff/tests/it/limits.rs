@@ -21,7 +21,7 @@ use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign};
 
-use crate::program::{KillOnDrop, all_output, bakeoff, command, is_root, refusal};
+use crate::program::{KillOnDrop, TWO_BLOCKS, all_output, bakeoff, command, is_root, refusal};
 use crate::simulated_lab::load_run;
 
 /// Both network namespaces, with a null server in the server's.
@@ -132,13 +132,7 @@ kind = "http"
 threads = 1
 warmup = "500ms"
 {workload}
-[design]
-error_rate = 0.2
-min_blocks = 2
-max_blocks = 2
-disturbed_blocks = "keep"
-seed = 1
-"#
+{TWO_BLOCKS}"#
     )
 }
 

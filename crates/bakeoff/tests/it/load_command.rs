@@ -535,16 +535,9 @@ fn the_soft_limit_of_descriptors_is_raised() {
 
 /// Standard output of a load that gets a signal after its first second.
 fn signalled(signal: &str, args: &[&str]) -> String {
-    let mut child = command(Path::new("."), &["load", &server()])
-        .args(["-d", "60s", "--warmup", "0s"])
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
-    assert!(first.starts_with("  1 s"), "{first}");
+    let mut load = command(Path::new("."), &["load", &server()]);
+    load.args(["-d", "60s", "--warmup", "0s"]).args(args);
+    let (child, _lines) = program::load_after_a_second(&mut load);
     program::signal(signal, child.id());
     let output = child.wait_with_output().unwrap();
     let text = stdout(&output);

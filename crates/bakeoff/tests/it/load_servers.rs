@@ -1,13 +1,12 @@
 //! `bakeoff load` against real Apache and nginx; counts are compared with the server's.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::load_command::{failed_summary, json, line, load, summary};
-use crate::program::{command, refusal};
+use crate::program::{command, load_after_a_second, refusal};
 use crate::servers::{LARGE_BYTES, PAGE, SECURE, Server};
 
 /// Requests before the load, which learn the expected response: two for each path, each on a new
@@ -150,16 +149,10 @@ fn an_unexpected_response_is_found() {
 
 /// Runs a load of 400 requests at 200 per second and kills the server after the first second.
 fn kill_during_load(mut server: Server) -> Value {
-    let mut child = command(server.dir.path(), &["load", &server.url("/page.html")])
-        .args(["-r", "200", "-d", "2s", "--warmup", "0s"])
-        .args(["--deadline", "1s", "--timeline", "csv"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
-    assert!(first.starts_with("  1 s"), "{first}");
+    let mut load = command(server.dir.path(), &["load", &server.url("/page.html")]);
+    load.args(["-r", "200", "-d", "2s", "--warmup", "0s"])
+        .args(["--deadline", "1s", "--timeline", "csv"]);
+    let (mut child, _lines) = load_after_a_second(&mut load);
     server.kill();
     let text = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{text}");

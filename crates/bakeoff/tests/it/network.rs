@@ -18,7 +18,8 @@ use record::trial::Outcome;
 use record::verdict::fairness::Outcome as FairnessOutcome;
 
 use crate::program::{
-    TerminateOnDrop, all_output, are_installed, command, is_root, refusal, signal, stderr,
+    TWO_BLOCKS, TerminateOnDrop, all_output, are_installed, command, is_root, refusal, signal,
+    stderr,
 };
 use crate::simulated_lab::load_run;
 
@@ -91,13 +92,7 @@ connections = 2
 warmup = "0s"
 window = "1s"
 {workload}
-[design]
-error_rate = 0.2
-min_blocks = 2
-max_blocks = 2
-disturbed_blocks = "keep"
-seed = 1
-"#
+{TWO_BLOCKS}"#
     )
 }
 

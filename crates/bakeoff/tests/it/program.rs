@@ -1,9 +1,10 @@
 //! Helpers for all tests: the program under test, its output, and other processes.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -109,4 +110,25 @@ impl Drop for TerminateOnDrop {
         let _ = Command::new("kill").arg(self.0.id().to_string()).status();
         let _ = self.0.wait();
     }
+}
+
+/// The design of plans that run two blocks, whatever they find.
+pub(crate) const TWO_BLOCKS: &str = r#"[design]
+error_rate = 0.2
+min_blocks = 2
+max_blocks = 2
+disturbed_blocks = "keep"
+seed = 1
+"#;
+
+/// Starts a load and waits for the line of its first second. The lines must live as long as the load, which writes more.
+pub(crate) fn load_after_a_second(
+    load: &mut Command,
+) -> (Child, std::io::Lines<BufReader<ChildStderr>>) {
+    load.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = load.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("  1 s"), "{first}");
+    (child, lines)
 }

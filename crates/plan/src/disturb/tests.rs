@@ -3,6 +3,7 @@ use std::path::Path;
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::tests::toy_plan;
 use crate::{Checks, Plan, read};
 
 const GOOD: &str = r#"
@@ -23,15 +24,10 @@ seed = 7
 "#;
 
 fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
-    let kind = fields.text("kind")?.to_string();
     Some(WorkloadPlan {
-        traits: crate::Traits::default(),
-        id: kind.clone(),
-        kind,
-        options: serde_json::Value::Null,
+        kind: fields.text("kind")?.to_string(),
         length: Duration::from_secs(62),
-        window: Duration::from_secs(60),
-        expected: None,
+        ..toy_plan(Duration::from_secs(60))
     })
 }
 

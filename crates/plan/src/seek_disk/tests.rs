@@ -2,22 +2,8 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 
-use crate::fields::Fields;
-use crate::{Checks, Plan, WorkloadPlan};
-
-fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
-    fields.choice("kind", &[("toy", ())])?;
-    fields.finish();
-    Some(WorkloadPlan {
-        traits: crate::Traits::default(),
-        id: "toy".into(),
-        kind: "toy".into(),
-        options: serde_json::Value::Null,
-        length: std::time::Duration::from_secs(1),
-        window: std::time::Duration::from_secs(1),
-        expected: None,
-    })
-}
+use crate::tests::toy_of_a_second;
+use crate::{Checks, Plan};
 
 fn read(machine: &str, arm: &str) -> Result<Plan, String> {
     let text = format!(
@@ -25,7 +11,7 @@ fn read(machine: &str, arm: &str) -> Result<Plan, String> {
          [arm.a]\nkernel = \"debian:trixie/6.12\"\n{arm}\n[arm.b]\nkernel = \"debian:trixie/6.12\"\n\
          [[workload]]\nkind = \"toy\"\n"
     );
-    let checks = Checks::of_the_past(&toy);
+    let checks = Checks::of_the_past(&toy_of_a_second);
     crate::read("p.toml", &text, Path::new("/"), checks).map_err(|why| why.to_string())
 }
 
@@ -98,7 +84,7 @@ fn a_disk_with_seeks_needs_a_guest_and_excludes_other_limits() {
     );
     let local = "title = \"t\"\nbaseline = \"a\"\n[machine]\nkind = \"local\"\ndisk = { kind = \"seek\" }\n[arm.a]\n[arm.b]\n\
                  [[workload]]\nkind = \"toy\"\n";
-    let checks = Checks::of_the_past(&toy);
+    let checks = Checks::of_the_past(&toy_of_a_second);
     let why = crate::read("p.toml", local, Path::new("/"), checks).unwrap_err();
     expect![[r#"p.toml:5: disk of a machine of kind "local" (remove it, or write kind = "qemu": a disk with seeks is a guest's)"#]].assert_eq(&why.to_string());
 }

@@ -384,9 +384,7 @@ impl Stage {
 mod tests {
     use super::*;
     use crate::defect::When;
-    use crate::load::LoadResult;
     use crate::metric::{Direction, Figure, Role};
-    use crate::trial::Measurement;
 
     fn greeting(build: &str) -> Greeting {
         Greeting {
@@ -400,18 +398,8 @@ mod tests {
     }
 
     fn good() -> JobResult {
-        let measurement = Measurement {
-            figures: vec![figure("time", 1.0)],
-            load: Some(LoadResult {
-                window_ns: 1_000_000_000,
-                ..LoadResult::default()
-            }),
-            kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
-            server: "nginx 1.22".into(),
-            ..Measurement::default()
-        };
         JobResult {
-            measurement,
+            measurement: validate::tests::good(),
             ..JobResult::default()
         }
     }

@@ -123,12 +123,9 @@ mod tests {
     fn design(max_blocks: u32) -> Design {
         Design {
             margin: 0.02,
-            error_rate: 0.05,
-            min_blocks: 4,
             max_blocks,
-            more_blocks: 0,
             seed: 0,
-            arms: 0,
+            ..Design::DEFAULTS
         }
     }
 

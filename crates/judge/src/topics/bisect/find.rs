@@ -311,11 +311,8 @@ mod tests {
     const DESIGN: Design = Design {
         margin: 0.02,
         error_rate: 0.01,
-        min_blocks: 4,
         max_blocks: 60,
-        more_blocks: 0,
-        seed: 1,
-        arms: 0,
+        ..Design::DEFAULTS
     };
 
     /// Bisects versions with these values, which scatter by a thousandth, until there is a conclusion.

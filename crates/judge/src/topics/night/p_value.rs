@@ -141,13 +141,10 @@ mod tests {
 
     fn design(error_rate: f64, max_blocks: u32, seed: u64) -> Design {
         Design {
-            margin: 0.01,
             error_rate,
-            min_blocks: 4,
             max_blocks,
-            more_blocks: 0,
             seed,
-            arms: 0,
+            ..Design::DEFAULTS
         }
     }
 

@@ -201,13 +201,10 @@ mod tests {
     use stats::noise_models::{COUNTED, QUIET, REFERENCE};
 
     const DESIGN: Design = Design {
-        margin: 0.01,
         error_rate: 0.01,
-        min_blocks: 4,
         max_blocks: 400,
-        more_blocks: 0,
         seed: 0,
-        arms: 0,
+        ..Design::DEFAULTS
     };
 
     fn terms(noise: Noise, effect: f64, steps: usize) -> Terms<'static> {

@@ -63,13 +63,10 @@ fn simulated(seed: u64, effect: f64, error_rate: f64) -> Compared {
         REFERENCE
     };
     let design = plan::Design {
-        margin: 0.01,
         error_rate,
-        min_blocks: 4,
         max_blocks: 13,
-        more_blocks: 0,
         seed,
-        arms: 0,
+        ..plan::Design::DEFAULTS
     };
     let all: Vec<Pair> = pairs(noise, effect, 13, seed, 0);
     let series = |pairs| rule::Series {

@@ -29,8 +29,8 @@ const THREADS: u32 = 200;
 /// Largest number of database connections, below the limit of the databases.
 const POOL: u32 = 50;
 
-/// Room for the probe and for connections that are still closing.
-const SPARE: u32 = 8;
+/// Room for the probe, and for connections that servers have not closed yet: each visitor opens a new one.
+const SPARE: u32 = 1000;
 
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,

@@ -214,7 +214,7 @@ pub(crate) fn drive(traffic: &Traffic, control: &mut Control<'_>) -> Result<Driv
     };
     control.watcher.begins();
     let load = run::run_at(&traffic, start_ns, control.stop, &mut |tick| {
-        control.watcher.ticks(tick)
+        control.watcher.ticks(tick);
     })?;
     let path = LoadPath {
         pace: client_limits::load_pace(&load, &traffic),

@@ -24,8 +24,10 @@ seed = 7
 "#;
 
 fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
+    let kind = fields.text("kind")?.to_string();
     Some(WorkloadPlan {
-        kind: fields.text("kind")?.to_string(),
+        id: kind.clone(),
+        kind,
         length: Duration::from_secs(62),
         ..toy_plan(Duration::from_secs(60))
     })

@@ -4,7 +4,7 @@ use base::input::units::{grouped, show_change, significant};
 use plan::kernel::KernelRef;
 use plan::{EvidenceSource, Mode};
 use record::instructions::VIRTUAL;
-use record::journal::Event;
+use record::journal::{Entry, Event};
 use record::load::Fault;
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
@@ -307,7 +307,7 @@ pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
 
 /// The results of all interim analyses, a line each.
 pub(crate) fn interim_analyses(run: &Run) -> Vec<String> {
-    let line = |entry: &record::journal::Entry| match &entry.event {
+    let line = |entry: &Entry| match &entry.event {
         Event::InterimAnalysis {
             blocks: count,
             results,

@@ -6,7 +6,7 @@ use std::fs;
 use base::arch::Arch;
 
 use crate::program::{bakeoff, refusal};
-use crate::real_guests::{PLAN, check_explanation, check_profiles, check_run, run_to_end};
+use crate::real_guests::{PLAN, check_explanation, check_profiles, check_run, run_to_end, value};
 
 /// The plan of two kernels, for guests of arm64 on x86-64.
 fn plan() -> String {
@@ -63,9 +63,8 @@ fn the_counters_of_an_arm_cpu_count_the_path_length() {
     assert_eq!(run.attempts.len(), 2);
     for trial in &run.attempts {
         let measured = trial.outcome.measured().unwrap();
-        let mut figures = measured.figures.iter();
-        let ratio = figures.find(|figure| figure.spec.name == "ratio").unwrap();
-        assert!((ratio.value - 2.0).abs() < 0.01, "{ratio:?}");
+        let ratio = value(measured, "ratio");
+        assert!((ratio - 2.0).abs() < 0.01, "{ratio}");
     }
 }
 

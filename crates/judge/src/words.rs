@@ -118,11 +118,11 @@ pub(crate) fn arrowed(name: &str, direction: Direction) -> String {
     format!("{name} {arrow}")
 }
 
-/// A change, without decimals if it is more than a doubling.
+/// A change, without decimals if it is more than a doubling; a multiple from ten on.
 pub(crate) fn large_change(ratio: f64) -> String {
-    let percent = (ratio - 1.0) * 100.0;
-    match percent {
-        100.0.. => format!("+{} %", count(percent.round() as u64)),
+    match ratio {
+        10.0.. => times(ratio),
+        2.0.. => format!("+{:.0} %", (ratio - 1.0) * 100.0),
         _ => show_change(ratio),
     }
 }

@@ -23,7 +23,7 @@ use crate::cpus;
 use crate::java_log;
 use crate::netns::NetnsPair;
 use crate::sampler::whole_disks;
-use crate::services::Running;
+use crate::services::{Running, program};
 
 /// Version of the collection.
 pub(crate) const VERSION: u32 = 1;
@@ -320,11 +320,7 @@ fn collect_service(values: &mut Values, running: &Running) {
             keep(values, format!("{}{name}", fact::JAVA), &value);
         }
     }
-    if let Some(Ok(hash)) = service
-        .command
-        .first()
-        .map(|path| hash_file(Path::new(path)))
-    {
+    if let Ok(hash) = hash_file(Path::new(program(service))) {
         keep(values, format!("hash:server:{name}"), &hash);
     }
     for path in &service.configuration {

@@ -204,7 +204,7 @@ impl End {
             side: self.side,
             segments_sent: tcp("TcpOutSegs"),
             segments_received: tcp("TcpInSegs"),
-            retransmitted: tcp("TcpRetransSegs"),
+            retransmitted: tcp("TcpRetransSegs").saturating_sub(tcp("TcpExtTCPDSACKRecv")),
             out_of_order: tcp("TcpExtTCPOFOQueue"),
             softnet_dropped: 0,
             links,

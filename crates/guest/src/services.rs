@@ -53,7 +53,7 @@ pub fn replace_program(service: &mut Service, programs: &BTreeMap<String, String
 
 /// The path of a service's program. A prefix such as setpriv may precede it in the command, but not in the
 /// version's.
-fn program(service: &Service) -> &str {
+pub(crate) fn program(service: &Service) -> &str {
     let path = service.version.first().or(service.command.first());
     path.map_or("", String::as_str)
 }

@@ -67,7 +67,8 @@ pub struct NetworkEnd {
     pub segments_sent: u64,
     /// TCP segments received.
     pub segments_received: u64,
-    /// TCP segments retransmitted.
+    /// TCP segments retransmitted, without those that had arrived before (DSACK, RFC 2883): a receiver that waits for a CPU
+    /// acknowledges late, and nothing was lost.
     pub retransmitted: u64,
     /// TCP segments received before an earlier one, which was lost or overtaken.
     pub out_of_order: u64,

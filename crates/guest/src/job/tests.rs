@@ -547,6 +547,9 @@ fn tomcat_and_a_database_trade() {
             "{setting}"
         );
     }
+    // Both start by the same prefix, setpriv.
+    let hash = |service: &str| &result.facts.values[&format!("hash:server:{service}")];
+    assert_ne!(hash("mariadbd"), hash("tomcat"));
     let curves = result.measurement.curves.iter();
     let names: Vec<_> = curves.map(|curve| curve.name.as_str()).collect();
     assert_eq!(names, ["cpu", "collections", "safepoints"]);

@@ -341,6 +341,15 @@ impl Reader<'_> {
         let whole = format!("<config>{body}</config>");
         let page = roxmltree::Document::parse(&whole).map_err(|why| format!("not XML: {why}"))?;
         let mut children = page.root_element().children();
+        for child in children.clone().filter(roxmltree::Node::is_text) {
+            let text = child.text().unwrap_or_default().trim();
+            if !text.is_empty() {
+                return Err(format!("not an element: {text}"));
+            }
+        }
+        if !children.clone().any(|child| child.is_element()) {
+            return Err("no element".into());
+        }
         children.try_for_each(|child| self.read_element(child))
     }
 
@@ -626,6 +635,8 @@ http {
             ("mariadbd", "[mysqld"),
             ("tomcat", "<Frobnicate/>"),
             ("tomcat", "<Connector"),
+            ("wildfly", "io-threads=3"),
+            ("open-liberty", "<!-- nothing -->"),
         ];
         let refused = refused.map(|(service, arm)| merge(service, arm).unwrap_err() + "\n");
         let deep = [
@@ -646,6 +657,8 @@ http {
             [mysqld: a section without its ]
             <Frobnicate: no place for it (write it inside the block that it belongs to)
             not XML: expected a whitespace not '<' at 1:19
+            not an element: io-threads=3
+            no element
             <a>: over 64 blocks within each other
             a {: over 64 blocks within each other
             <a: over 64 blocks within each other

@@ -11,7 +11,7 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Work,
     must_hold: "Clients verify every response: its status, its length, its content, or a database's invariants.",
     why: "A server that sends error pages or shorter pages is the fastest of all.",
-    mend: "Remove `content = false`. In a script, write the length and SHA-256 of each response.",
+    mend: "Remove `content = false`, or write the length and SHA-256 of each response in a script.",
     reads: "the workloads' options",
     judge: Judge::Plan(responses_verified),
     foreseen: Foreseen::Nothing,

@@ -347,7 +347,7 @@ impl Reader<'_> {
                 return Err(format!("not an element: {text}"));
             }
         }
-        if !children.clone().any(|child| child.is_element()) {
+        if !body.trim().is_empty() && !children.clone().any(|child| child.is_element()) {
             return Err("no element".into());
         }
         children.try_for_each(|child| self.read_element(child))

@@ -321,4 +321,21 @@ mod tests {
         assert!(!seen.cpus.is_empty());
         assert!(seen.cpus.iter().all(|cpu| cpu.idle <= 1.0));
     }
+
+    #[test]
+    fn retransmits_of_what_had_arrived_are_no_loss() {
+        let end = End::open(Side::Server, &Netns::current()).unwrap();
+        let reading = |retransmits, duplicates| EndReading {
+            tcp: [
+                ("TcpRetransSegs".to_string(), retransmits),
+                ("TcpExtTCPDSACKRecv".to_string(), duplicates),
+            ]
+            .into(),
+            links: BTreeMap::new(),
+        };
+        let lost = |close| end.between(&reading(5, 2), &close).retransmitted;
+        assert_eq!(lost(reading(15, 6)), 6);
+        // A network that duplicates packets causes such reports, too.
+        assert_eq!(lost(reading(6, 9)), 0);
+    }
 }

@@ -68,7 +68,7 @@ pub struct NetworkEnd {
     /// TCP segments received.
     pub segments_received: u64,
     /// TCP segments retransmitted, without those that had arrived before (DSACK, RFC 2883): a receiver that waits for a CPU
-    /// acknowledges late, and nothing was lost.
+    /// acknowledges late, and nothing was lost. A network that duplicates packets hides as many losses.
     pub retransmitted: u64,
     /// TCP segments received before an earlier one, which was lost or overtaken.
     pub out_of_order: u64,

@@ -341,21 +341,21 @@ impl Reader<'_> {
         let whole = format!("<config>{body}</config>");
         let page = roxmltree::Document::parse(&whole).map_err(|why| format!("not XML: {why}"))?;
         let mut children = page.root_element().children();
-        for child in children.clone().filter(roxmltree::Node::is_text) {
-            let text = child.text().unwrap_or_default().trim();
-            if !text.is_empty() {
-                return Err(format!("not an element: {text}"));
-            }
+        let has_elements = children.clone().any(|child| child.is_element());
+        children.try_for_each(|child| self.read_element(child))?;
+        if has_elements || body.trim().is_empty() {
+            return Ok(());
         }
-        if !body.trim().is_empty() && !children.clone().any(|child| child.is_element()) {
-            return Err("no element".into());
-        }
-        children.try_for_each(|child| self.read_element(child))
+        Err("no element".into())
     }
 
     fn read_element(&mut self, element: roxmltree::Node<'_, '_>) -> Result<(), String> {
         if !element.is_element() {
-            return Ok(());
+            let text = element.text().filter(|_| element.is_text());
+            return match text.map_or("", str::trim) {
+                "" => Ok(()),
+                text => Err(format!("not an element: {text}")),
+            };
         }
         let name = element.tag_name().name();
         let is_leaf = !element.children().any(|child| child.is_element());
@@ -636,6 +636,7 @@ http {
             ("tomcat", "<Frobnicate/>"),
             ("tomcat", "<Connector"),
             ("wildfly", "io-threads=3"),
+            ("open-liberty", "<logging>INFO<file/></logging>"),
             ("open-liberty", "<!-- nothing -->"),
         ];
         let refused = refused.map(|(service, arm)| merge(service, arm).unwrap_err() + "\n");
@@ -658,6 +659,7 @@ http {
             <Frobnicate: no place for it (write it inside the block that it belongs to)
             not XML: expected a whitespace not '<' at 1:19
             not an element: io-threads=3
+            not an element: INFO
             no element
             <a>: over 64 blocks within each other
             a {: over 64 blocks within each other

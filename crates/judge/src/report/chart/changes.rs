@@ -379,7 +379,7 @@ mod tests {
         let open = drawn.matches("class=\"open\" href=\"#mark-1\"");
         assert_eq!(open.count(), 1);
         assert_eq!(drawn.matches("href=\"#mark-right\" x=\"100%\"").count(), 1);
-        assert!(drawn.contains("45x") && !drawn.contains("NaN"));
+        assert!(drawn.contains(">45x<") && !drawn.contains("NaN"));
     }
 
     #[test]
